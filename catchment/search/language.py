@@ -47,13 +47,16 @@ STATES: Mapping[str, tuple[str, ...]] = {
 }
 """The values of `is:`, with the states of issues, pull requests, tasks and messages."""
 
-_PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
+_QUOTES = '"“”„‟«»＂'
+_PART = re.compile(rf"(-?)[{_QUOTES}]([^{_QUOTES}]*)[{_QUOTES}]?(\*?)|(-?)([^\s{_QUOTES}]+)")
 _BREAK = re.compile(r"[\W_]+")
 _LONGEST = 1_000
 """Significant characters of a word or phrase."""
 _MOST_TERMS = 50
 """Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
-_FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
+_TEXT = r"(?!(?:is|[a-z]*[A-Z][A-Za-z]*):(?:\s|$))"
+"""As in: "the answer is: 42", or "Date: today"."""
+_FILTER = re.compile(rf"(?<!\S)(-?){_TEXT}([A-Za-z]{{2,7}}):(?:[{_QUOTES}]([^{_QUOTES}]*)[{_QUOTES}]?|(\S*))")
 _AFTER, _BEFORE, _SORT = "after", "before", "sort"
 FILTERS = (*FilterName, _AFTER, _BEFORE, _SORT)
 _EVER = (-(2**62), 2**62)
@@ -76,6 +79,7 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
     done, newest_first = 0, False
     for match in _FILTER.finditer(text):
         minus, name, quoted, bare = match.groups()
+        name = name.lower()
         if name not in FILTERS:
             close = [known for known in FILTERS[:-1] if min(len(name), len(known)) > 2 and is_near(name, known, 1)]
             if close:
@@ -84,8 +88,6 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
                 )
             continue
         value = (bare if quoted is None else quoted).strip()
-        if not value and name == FilterName.IS:
-            continue  # as in: the answer is: 42
         if not value:
             raise BadInput(f"{name}: needs a value, such as {name}:{_EXAMPLES[name]}")
         if name == _SORT:
@@ -136,7 +138,7 @@ def sentence(text: str) -> str:
 
 def without_filters(text: str) -> str:
     """Return a query without its filters."""
-    return _FILTER.sub(lambda match: " " if match[2] in FILTERS else match[0], text)
+    return _FILTER.sub(lambda match: " " if match[2].lower() in FILTERS else match[0], text)
 
 
 def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:
@@ -174,7 +176,7 @@ def _matches(media_type: str, patterns: Iterable[str]) -> bool:
 
 def written(text: str) -> tuple[str, ...]:
     """Return the filters of a query as they are written."""
-    return tuple(match[0] for match in _FILTER.finditer(text) if match[2] in FILTERS)
+    return tuple(match[0] for match in _FILTER.finditer(text) if match[2].lower() in FILTERS)
 
 
 def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:
@@ -218,6 +220,7 @@ _EXAMPLES: Mapping[str, str] = {
     "date": "2025-03",
     "added": "today",
     "label": "bug",
+    "is": "open",
     "sort": "date",
     "after": "2025",
     "before": '"last month"',

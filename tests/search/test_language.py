@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from catchment.errors import BadInput
 from catchment.ledger import Filter, FilterName, Query
-from catchment.search.language import parse
+from catchment.search.language import parse, sentence, without_filters, written
 
 NOW = datetime(2026, 3, 11, 15, tzinfo=UTC)  # a Wednesday
 SOURCES = {"notes": "obsidian", "mail": "imap"}
@@ -39,6 +39,25 @@ def test_filters_and_words_come_in_any_order() -> None:
     assert [term.text for term in query.unwanted] == ["painted"]
 
 
+@pytest.mark.parametrize("name", ["tag", "Tag", "TAG"])
+def test_a_filter_has_its_name_in_any_case(name: str) -> None:
+    typed = f"rust {name}:bridge"
+    assert (read(typed).filters, words(read(typed))) == ((Filter(FilterName.TAG, ("bridge",)),), [["rust"]])
+    assert (written(typed), without_filters(typed).strip()) == ((f"{name}:bridge",), "rust")
+    with pytest.raises(BadInput, match="did you mean tag:"):
+        read(f"{name}s:bridge")
+
+
+@pytest.mark.parametrize(
+    "typed", ["“main girder”", "„main girder“", "»main girder«", "«main girder»", "”main girder”", "＂main girder＂"]
+)
+def test_quotation_marks_of_any_language_quote(typed: str) -> None:
+    ((term,),) = read(typed).wanted
+    assert (term.text, term.is_quoted) == ("main girder", True)
+    assert read(f"path:{typed}").filters == (Filter(FilterName.PATH, ("main girder",)),)
+    assert sentence(f"rust -{typed}") == "rust"
+
+
 def test_or_joins_two_terms() -> None:
     assert words(read('rust OR "main girder" OR paint bridge')) == [["rust", "main girder", "paint"], ["bridge"]]
     assert words(read("OR rust OR")) == [["rust"]]
@@ -50,10 +69,22 @@ def test_minus_before_a_filter_excludes() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["http://x.org", "12:30", "std::string", "Note: x", "key:value", "a:b", "so it is: 42", "port:80", '"tga:x"'],
+    [
+        "http://x.org",
+        "12:30",
+        "std::string",
+        "Note: x",
+        "key:value",
+        "a:b",
+        "so it is: 42",
+        "port:80",
+        '"tga:x"',
+        "Date: 2025",
+        "TO: x",
+    ],
 )
 def test_text_with_a_colon_is_text(text: str) -> None:
-    assert read(text).filters == ()
+    assert (read(text).filters, written(text), without_filters(text)) == ((), (), text)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +141,7 @@ def test_after_is_from_a_date_on_and_before_excludes_it() -> None:
         ("tga:bridge", "did you mean tag:"),
         ("tag:", "tag: needs a value, such as tag:bridge"),
         ('source:""', "needs a value"),
+        ('is:""', "is: needs a value, such as is:open"),
         ("source:note", "did you mean source:notes?"),
         ("kind:github", "it can be imap, obsidian"),
         ("type:pfd", "did you mean type:pdf?"),
