@@ -34,6 +34,7 @@ from connectors.web.settings import WebSettings
 from connectors.web.store import (
     ResponseStore,
     StoredResponse,
+    feeds_in,
     joined_version,
     parts_of,
     stored_entry,
@@ -156,12 +157,15 @@ class WebConnector:
         """Request an item again, because its response is no longer stored. Raises ItemError."""
         page, told = parts_of(item.version)
         is_unread = item.version.startswith("+")
-        entry = None
+        feeds = feeds_in(item.attributes)
+        entries: list[FeedEntry] = []
         try:
-            if "feed" in item.attributes and (told or is_unread or "next" not in item.attributes):
-                entry = self._entry_of(item, None if is_unread else told or page)
+            if feeds and (told or is_unread or "next" not in item.attributes):
+                entries = [self._entry_of(item, feed, name) for feed, name in feeds.items()]
+                if not is_unread and (told or {page}) != set(map(version_of, entries)):
+                    raise StillChanging("an entry changed since it was listed; the next sync reads it")
                 if not page or "next" not in item.attributes:
-                    return stored_entry(entry, item.locator, item.attributes["feed"], present(), item.version)
+                    return stored_entry(entries, item.locator, next(iter(feeds)), present(), item.version)
             response = self._asked().get(PageRequest(item.locator))
         except SourceError as error:
             if "://" not in str(item.attributes.get("feed", "://")):
@@ -180,13 +184,13 @@ class WebConnector:
             item.locator,
             present(),
             response,
-            joined_version(version, entry),
-            summary=summary_of(entry) if entry else "",
+            joined_version(version, entries),
+            summary=summary_of(entries),
         )
 
-    def _entry_of(self, item: Item, version: str | None) -> FeedEntry:
+    def _entry_of(self, item: Item, feed: str, entry_id: str) -> FeedEntry:
         """Return the entry that names an item, from the stored feed, or else from what the feed answers now."""
-        feed = item.attributes["feed"]
+        _, told = parts_of(item.version)
         kept = self._store("lists").get(feed)
         for stored in (kept, None) if kept else (None,):
             try:
@@ -199,7 +203,9 @@ class WebConnector:
             except ItemError as error:
                 raise FetchFailed(f"{host_of(item.locator)}: its feed cannot be read ({error})") from error
             for entry in entries:
-                if entry.id == item.attributes["id"] and version in (None, version_of(entry)):
+                if entry.id == entry_id and (
+                    item.version.startswith("+") or version_of(entry) in (item.version, *told)
+                ):
                     return entry
         raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +23,15 @@ from connectors.web.marks import GONE, LINK, WebMarks
 from connectors.web.seed_reading import WebRun
 from connectors.web.seeds import SeedKind, canonical_of, listed
 from connectors.web.shared_answers import SharedAnswer, SharedAnswers, WaitingAnswer
-from connectors.web.store import StoredResponse, joined_version, parts_of, stored_entry, summary_of, version_of
+from connectors.web.store import (
+    StoredResponse,
+    joined_version,
+    named_in,
+    parts_of,
+    stored_entry,
+    summary_of,
+    version_of,
+)
 
 _GONE_INTERVAL = timedelta(days=30)
 _GIVEN_UP = timedelta(days=1)
@@ -41,8 +49,10 @@ class Wanted:
 
     Attributes:
         known: What the ledger has of it.
-        entry: The entry that names it, if the feed was parsed in this listing.
-        feed, id, url: The feed, and the entry's ID and address there if that is not the locator.
+        feeds: The feeds that name it, with the ID of its entry in each.
+        entries: Of these the entries that were parsed in this listing, by feed.
+        url: The address of its entry if that is not the locator.
+        is_entry: It is an entry with its whole text, and not a page.
         came_from: The locator that the entry had before its address changed.
         site, depth: The page whose links led here, and the number of links.
         listed: When a sitemap says that it changed.
@@ -50,14 +60,19 @@ class Wanted:
 
     locator: str
     known: KnownItem | None
-    entry: FeedEntry | None = None
-    feed: str = ""
-    id: str = ""
+    feeds: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, FeedEntry] = field(default_factory=dict)
     url: str = ""
+    is_entry: bool = False
     came_from: str | None = None
     site: str = ""
     depth: int = 0
     listed: datetime | None = None
+
+    @property
+    def feed(self) -> str:
+        """The first feed that names it, or ""."""
+        return next(iter(self.feeds), "")
 
     @property
     def container(self) -> str:
@@ -80,16 +95,20 @@ class Wanted:
 
     @property
     def is_told(self) -> bool:
-        """Whether its content includes the present entry of its feed."""
-        return self.entry is None or parts_of(self.version or "")[1] == version_of(self.entry)
+        """Whether its content includes the present entries of its feeds."""
+        return self.has(self.entries.values())
+
+    def has(self, entries: Iterable[FeedEntry]) -> bool:
+        """Return whether its content includes these entries."""
+        return parts_of(self.version or "")[1].issuperset(map(version_of, entries))
 
     @property
     def content_hash(self) -> str | None:
         return self.known.content_hash if self.known else None
 
     def attributes(self, state: PageState | None = None) -> dict[str, Any]:
-        names = ("feed", "id", "url", "site", "depth")
-        given = {name: value for name in names if (value := getattr(self, name))}
+        facts = {**named_in(self.feeds), "url": self.url, "site": self.site, "depth": self.depth}
+        given = {name: value for name, value in facts.items() if value}
         return {**given, **(state.attributes() if state else {})}
 
 
@@ -99,7 +118,7 @@ class PageLooks:
     Args:
         items, marks: What the ledger has.
         became: Tells that a page is a feed or list.
-        entry_of: Returns the entry that names a page, from the latest content of its feed.
+        entry_of: Returns an entry that names a page, from the latest content of its feed.
     """
 
     def __init__(
@@ -137,10 +156,10 @@ class PageLooks:
         wanted = self.wanted[locator] = Wanted(locator, self.items.get(locator), **facts)
         return wanted
 
-    def entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
-        """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
-        version = version_of(entry) if state is None else joined_version("", entry)
-        kept = stored_entry(entry, wanted.locator, wanted.feed, self._run.clock(), version, wanted.content_hash)
+    def entry(self, wanted: Wanted, entries: Sequence[FeedEntry], state: PageState | None = None) -> Iterator[Change]:
+        """Take the content of an item from its feeds. `state`: of its page, which could not be read."""
+        version = version_of(entries[0]) if state is None else joined_version("", entries)
+        kept = stored_entry(entries, wanted.locator, wanted.feed, self._run.clock(), version, wanted.content_hash)
         attributes = wanted.attributes(state)
         if state is not None:
             self._due(state)
@@ -148,7 +167,7 @@ class PageLooks:
             self._run.pages.put(kept)
         elif wanted.known.attributes == attributes:
             return
-        size, date = len(kept.response.body), entry.updated or entry.published
+        size, date = len(kept.response.body), entries[0].updated or entries[0].published
         item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
         yield from self._upsert(wanted, item)
 
@@ -187,9 +206,9 @@ class PageLooks:
         self._queues.add(PageRequest(wanted.locator, *conditions))
 
     def _not_due(self, wanted: Wanted, state: PageState) -> Iterator[Change]:
-        """Take the present entry of a page that is not due."""
-        if wanted.entry is not None and not wanted.page:
-            yield from self.entry(wanted, wanted.entry, state)
+        """Take the present entries of a page that is not due."""
+        if wanted.entries and not wanted.page and (entries := self._told(wanted)):
+            yield from self.entry(wanted, entries, state)
         elif wanted.version and not wanted.is_told and state != state.asked_in_full():
             yield from self._present(wanted, wanted.version, state.asked_in_full())
         else:
@@ -211,9 +230,9 @@ class PageLooks:
 
     def _page(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
         now, before, text = self._run.clock(), wanted.state, self._digest(response)
-        entry = self._told(wanted)
-        is_lost = entry is None and wanted.page == text
-        version = (wanted.version if is_lost else None) or joined_version(text, entry)
+        entries = self._told(wanted)
+        is_same = wanted.page == text and wanted.has(entries)
+        version = (wanted.version if is_same else None) or joined_version(text, entries)
         if before is not None and wanted.version == version:
             # A proof or deep listing that finds the same leaves the time of the next look.
             state = self._followed(wanted, before.unchanged(now, response), response)
@@ -257,14 +276,14 @@ class PageLooks:
                     wanted, FetchFailed(f"{wanted.container}: answers with a feed, not a page")
                 )
             return
-        entry = self._told(wanted)
+        entries = self._told(wanted)
         kept = StoredResponse(
             wanted.locator,
             now,
             response,
-            joined_version(answer.text, entry),
+            joined_version(answer.text, entries),
             replaces=wanted.content_hash,
-            summary=summary_of(entry) if entry else "",
+            summary=summary_of(entries),
         )
         self._run.pages.put(kept)
         yield from self._new(wanted, kept)
@@ -276,7 +295,7 @@ class PageLooks:
             state = wanted.state.unchanged(kept.asked, kept.response)
         else:
             state = looks.changed(wanted.state, kept.asked, kept.response)
-        if (entry := self._told(wanted)) is not None:
+        for entry in self._told(wanted)[:1]:
             state = replace(state, dated=entry.updated or entry.published or state.dated)
         yield from self._present(wanted, kept.version, self._followed(wanted, state, kept.response))
 
@@ -287,11 +306,10 @@ class PageLooks:
                 return self._run.parse(looks.digest, response.body, response.media_type)
         return looks.digest(response.body, "")
 
-    def _told(self, wanted: Wanted) -> FeedEntry | None:
-        """Return the entry that names a page; None without an entry or with an empty one."""
-        if wanted.feed and wanted.entry is None:
-            wanted.entry = self._entry_of(wanted.feed, wanted.id)
-        return wanted.entry if wanted.entry and (wanted.entry.title or wanted.entry.html) else None
+    def _told(self, wanted: Wanted) -> list[FeedEntry]:
+        """Return the entries that name a page, without empty ones."""
+        found = (wanted.entries.get(feed) or self._entry_of(feed, name) for feed, name in wanted.feeds.items())
+        return [entry for entry in found if entry and (entry.title or entry.html)]
 
     def _has_links(self, wanted: Wanted) -> bool:
         """Return whether the links of a page are followed."""
@@ -330,8 +348,8 @@ class PageLooks:
         """Record that the host has no such address. After some days of it the item is deleted, or has its summary only."""
         now, gone = self._run.clock(), GONE + wanted.locator
         state = (wanted.state or _unread(now)).missed_at(now, _warning(error))
-        if (not wanted.page or state.is_gone) and (entry := self._told(wanted)):
-            yield from self.entry(wanted, entry, state)
+        if (not wanted.page or state.is_gone) and (entries := self._told(wanted)):
+            yield from self.entry(wanted, entries, state)
             return
         is_deleted = wanted.known is None and self._marks.get(gone) is not None
         if is_deleted or (wanted.known and state.is_gone):
@@ -348,8 +366,8 @@ class PageLooks:
         now = self._run.clock()
         if isinstance(error, HostAway):
             self._run.left[wanted.locator] = str(error)
-            if wanted.known is None and (entry := self._told(wanted)):
-                yield from self.entry(wanted, entry, PageState(now + _SOON, _SOON, warning=_warning(error)))
+            if wanted.known is None and (entries := self._told(wanted)):
+                yield from self.entry(wanted, entries, PageState(now + _SOON, _SOON, warning=_warning(error)))
                 return
             if wanted.known or now - error.failing < _GIVEN_UP:
                 return
@@ -357,8 +375,8 @@ class PageLooks:
         if wanted.page:
             if not isinstance(error, RobotsForbid):
                 yield from self._present(wanted, wanted.version or "", state)
-        elif entry := self._told(wanted):
-            yield from self.entry(wanted, entry, state)
+        elif entries := self._told(wanted):
+            yield from self.entry(wanted, entries, state)
         elif wanted.version:
             yield from self._present(wanted, wanted.version, state)
         elif isinstance(error, Skipped):

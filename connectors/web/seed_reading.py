@@ -153,6 +153,10 @@ class Seeds:
         """Return whether an address is that of a feed or list, so that it is no item."""
         return self._kind(address) not in (None, SeedKind.PAGE)
 
+    def names(self, feed: str) -> bool:
+        """Return whether the source reads a feed in this listing."""
+        return self._run.settings.seed_of(feed) in self._depths
+
     def was_read(self, address: str) -> bool:
         """Return whether the ledger has something of a seed."""
         return READ + address in self._marks.known

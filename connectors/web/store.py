@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -102,23 +102,30 @@ def _read(path: Path, *, with_body: bool = True) -> StoredResponse | None:
 
 
 def stored_entry(
-    entry: FeedEntry, locator: str, feed: str, asked: datetime, version: str, replaces: str | None = None
+    entries: Sequence[FeedEntry], locator: str, feed: str, asked: datetime, version: str, replaces: str | None = None
 ) -> StoredResponse:
-    """Return the content of an entry, as if its page had been requested. `feed`: the address of the feed."""
-    body = _markup(entry).encode(errors="replace")
+    """Return what feeds say of an address, as if its page had been requested. `feed`: the address of the first feed."""
+    address = entries[0].address or feed
+    body = summary_of(entries).encode(errors="replace")
     return StoredResponse(
         key=locator,
         asked=asked,
-        response=WebResponse(address=entry.address or feed, media_type="text/html", charset="utf-8", body=body),
+        response=WebResponse(address=address, media_type="text/html", charset="utf-8", body=body),
         version=version,
-        title=entry.title,
+        title=entries[0].title,
         replaces=replaces,
     )
 
 
-def summary_of(entry: FeedEntry) -> str:
-    """Return what a feed says of a page, as HTML."""
-    return f'<meta property="og:title" content="{escape(entry.title)}">{_markup(entry)}'
+def summary_of(entries: Sequence[FeedEntry]) -> str:
+    """Return what feeds say of a page, as HTML under the title of the first; "" without entries."""
+    title = "".join(f'<meta property="og:title" content="{escape(entry.title)}">' for entry in entries[:1])
+    told = {entry.title for entry in entries[:1]}
+    parts = []
+    for entry in entries:
+        parts.append(_markup(entry) if entry.title in told else f"<h2>{escape(entry.title)}</h2>{_markup(entry)}")
+        told.add(entry.title)
+    return title + "".join(dict.fromkeys(parts))
 
 
 def _markup(entry: FeedEntry) -> str:
@@ -136,12 +143,24 @@ def version_of(entry: FeedEntry) -> str:
     return hashlib.blake2b(seen.encode(errors="replace"), digest_size=16).hexdigest()
 
 
-def joined_version(page: str, entry: FeedEntry | None) -> str:
-    """Return the version of a page with the entry that names it. `page`: the hash of its text; "" if it could not be read."""
-    return page if entry is None else f"{page}.{version_of(entry)}"
+def joined_version(page: str, entries: Iterable[FeedEntry]) -> str:
+    """Return the version of a page with the entries that name it. `page`: the hash of its text; "" if it could not be read."""
+    return ".".join((page, *sorted(set(map(version_of, entries)))))
 
 
-def parts_of(version: str) -> tuple[str, str]:
-    """Return the versions of the page and of the entry, "" for one that is missing."""
-    page, _, entry = version.partition(".")
-    return page, entry
+def parts_of(version: str) -> tuple[str, frozenset[str]]:
+    """Return the version of the page, "" if it is missing, and those of the entries."""
+    page, *entries = version.split(".")
+    return page, frozenset(entries)
+
+
+def feeds_in(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the feeds that name an item, with the ID of its entry in each, from its attributes."""
+    first = {attributes["feed"]: attributes.get("id", "")} if "feed" in attributes else {}
+    return {**first, **attributes.get("feeds", {})}
+
+
+def named_in(feeds: Mapping[str, str]) -> dict[str, Any]:
+    """Return the attributes of an item that these feeds name. `feeds_in` reads them."""
+    (feed, entry_id), *others = feeds.items() or [("", "")]
+    return {"feed": feed, "id": entry_id, "feeds": dict(others)}

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
 from catchment.contracts import Known
 from catchment.errors import ItemError
@@ -20,7 +19,7 @@ from connectors.web.marks import GONE, LINK, TAKEN, WebMarks
 from connectors.web.page_looks import PageLooks, Wanted, item_of
 from connectors.web.seed_reading import Seed, Seeds, WebRun
 from connectors.web.seeds import SeedKind
-from connectors.web.store import parts_of, version_of
+from connectors.web.store import feeds_in, parts_of, version_of
 
 _LONGEST = 600.0
 """Seconds after which a listing ends, to be continued by the next one."""
@@ -31,6 +30,10 @@ _AGAIN = timedelta(minutes=30)
 """Least time between two listings, unless this one was cut short."""
 _KEPT = timedelta(days=7)
 """How long a response waits for its delivery at most."""
+_RULE = 2
+"""The rule by which entries get their locators. Another number has all feeds parsed once more."""
+_KEPT_FACTS = ("feed", "id", "feeds", "url", "size", "dated")
+"""Attributes of an entry that left its feed."""
 _FORMER_FRONTIER = "frontier"
 """Key of a response that earlier versions stored. Since then, links are marks."""
 
@@ -47,6 +50,10 @@ class WebListing:
         """The entries of feeds that did not change, parsed because the page of one did."""
         self._feeds: set[str] = set()
         self._by_feed: defaultdict[str, dict[str, KnownItem]] = defaultdict(dict)
+        self._left: dict[str, KnownItem] = {}
+        """The items whose entry left a feed."""
+        self._due: list[Wanted] = []
+        """The pages that feeds and lists name."""
         self._is_cut = False
         self._looked = 0
 
@@ -60,7 +67,8 @@ class WebListing:
             for place, item in self._known.within(container).items()
         }
         for locator, item in items.items():
-            self._by_feed[item.attributes.get("feed", "")][locator] = item
+            for feed in feeds_in(item.attributes):
+                self._by_feed[feed][locator] = item
         marks = self._marks = WebMarks(self._known.marks())
         queues = self._queues = HostQueues(self._run.hosts, marks, self._run.clock, self._is_over)
         self._seeds = Seeds(self._run, queues, marks)
@@ -137,15 +145,31 @@ class WebListing:
 
     def _look(self) -> Iterator[Change]:
         """Take all that the seeds name, and look at the pages that are due."""
+        feeds = []
         for seed in self._seeds.walk():
-            yield from self._named_by(seed)
+            if seed.kind is SeedKind.FEED:
+                feeds.append(self._run.settings.seed_of(seed.name))
+            else:
+                self._named_by(seed)
+            yield from self._checkpoint()
+        # A list names pages only, so that an entry of a feed may have to have a locator of its own.
+        for name in feeds:
+            if (found := self._seeds.seed(name)) is not None:
+                yield from self._feed(found)
+            yield from self._checkpoint()
+        yield from self._without_feed()
+        for wanted in self._due:
+            if (response := self._seeds.pages.get(wanted.locator)) is not None:
+                yield from self._pages.outcome(wanted.locator, response)
+            else:
+                yield from self._pages.consider(wanted)
             yield from self._checkpoint()
         for address in self._seeds.excluded:
-            if wanted := self._pages.want(address):
-                yield from self._pages.consider(wanted)
+            if excluded := self._pages.want(address):
+                yield from self._pages.consider(excluded)
         for address, error in (self._seeds.outdated | self._seeds.failed).items():
-            if wanted := self._pages.want(address):
-                yield from self._pages.without_page(wanted, error)
+            if failed := self._pages.want(address):
+                yield from self._pages.without_page(failed, error)
         for locator, item in self._pages.items.items():
             site, depth = item.attributes.get("site", ""), item.attributes.get("depth", 0)
             if site in self._pages.sites and depth <= self._run.settings.depth:
@@ -181,62 +205,60 @@ class WebListing:
                     yield change
                 yield from self._checkpoint()
 
-    def _named_by(self, seed: Seed) -> Iterator[Change]:
-        match seed.kind:
-            case SeedKind.FEED:
-                yield from self._feed(seed)
-            case SeedKind.PAGE:
-                if (wanted := self._pages.want(seed.name)) is None:
-                    return
+    def _named_by(self, seed: Seed) -> None:
+        """Want the pages that a list names, or a page that is a seed."""
+        if seed.kind is SeedKind.PAGE:
+            if wanted := self._pages.want(seed.name):
+                self._due.append(wanted)
                 if self._run.settings.depth:
                     self._pages.sites[seed.name] += 1
                     wanted.site = seed.name
-                if (response := self._seeds.pages.get(seed.name)) is not None:
-                    yield from self._pages.outcome(seed.name, response)
-                else:
-                    yield from self._pages.consider(wanted)
-            case _:
-                for found in self._seeds.named_by(seed):
-                    if self._seeds.is_list(found.address):
-                        continue
-                    if wanted := self._pages.want(found.address, listed=found.modified):
-                        yield from self._pages.consider(wanted)
+            return
+        for found in self._seeds.named_by(seed):
+            if self._seeds.is_list(found.address):
+                continue
+            if wanted := self._pages.want(found.address, listed=found.modified):
+                self._due.append(wanted)
 
     def _feed(self, seed: Seed) -> Iterator[Change]:
         self._feeds.add(seed.name)
         of_feed = self._by_feed[seed.name]
-        mark = seed.digest(self._run.settings.full_text, sorted(self._run.settings.allowed.names))
-        if self._marks.get(TAKEN + seed.name) == mark and not self._run.deep:
+        mark = seed.digest(_RULE, self._run.settings.full_text, sorted(self._run.settings.allowed.names))
+        is_known = self._marks.get(TAKEN + seed.name) == mark and not self._run.deep
+        if is_known and not any(_is_entry(item) and place in self._pages.wanted for place, item in of_feed.items()):
             for locator, item in of_feed.items():
-                wanted = self._pages.want(locator, **_facts(item, "feed", "id", "url"))
-                if wanted and wanted.state:
-                    yield from self._pages.consider(wanted)
+                if wanted := self._pages.want(locator, url=item.attributes.get("url", ""), is_entry=_is_entry(item)):
+                    self._due += [wanted] if wanted.state else []
+                self._pages.wanted[locator].feeds[seed.name] = feeds_in(item.attributes)[seed.name]
             return
         try:
             entries = seed.feed().entries
         except ItemError as error:
             self._seeds.failed[seed.name] = error
             return
-        places = _places_of(of_feed)
+        places = _places_of(seed.name, of_feed)
         shared = Counter(entry.address for entry in entries)
         named = {self._place(entry, seed.name, shared[entry.address] > 1): entry for entry in entries}
         for place, entry in named.items():
-            if (wanted := self._pages.want(place, feed=seed.name, id=entry.id)) is None:
-                continue
-            if place != entry.address:
-                wanted.url = entry.address or ""
-            names = (entry.id, _alike(entry.id), version_of(entry))
-            known = (places[name] for name in names if name in places)
-            former = next((one for one in known if one not in self._pages.wanted), None)
-            if former and former not in named and wanted.known is None:
-                wanted.came_from = former
-                self._pages.wanted[former] = wanted
-            if place == entry.address and not entry.is_full and self._run.settings.full_text:
-                wanted.entry = entry
-                yield from self._pages.consider(wanted)
+            is_page = place == entry.address and self._has_page(entry)
+            if wanted := self._pages.want(place, is_entry=not is_page):
+                if place != entry.address:
+                    wanted.url = entry.address or ""
+                names = (entry.id, _alike(entry.id), version_of(entry))
+                known = (places[name] for name in names if name in places)
+                former = next((one for one in known if one not in self._pages.wanted), None)
+                is_shared = former is not None and len(feeds_in(of_feed[former].attributes)) > 1
+                if former and not is_shared and former not in named and wanted.known is None:
+                    wanted.came_from = former
+                    self._pages.wanted[former] = wanted
+                self._due += [wanted] if is_page else []
+            named_item = self._pages.wanted[place]
+            named_item.feeds[seed.name] = entry.id
+            if is_page:
+                named_item.entries[seed.name] = entry
             else:
-                yield from self._pages.entry(wanted, entry)
-        yield from self._left(of_feed, named)
+                yield from self._pages.entry(named_item, [entry])
+        self._left |= {place: item for place, item in of_feed.items() if place not in named}
         self._parsed[seed.name] = mark, list(named)
 
     def _entry_of(self, feed: str, entry_id: str) -> FeedEntry | None:
@@ -251,40 +273,49 @@ class WebListing:
         return self._entries[feed].get(entry_id)
 
     def _place(self, entry: FeedEntry, feed: str, is_shared: bool) -> str:
-        """Return the locator of an entry: its address, if it is no other entry's and we may ask its host for it."""
-        if entry.address and not is_shared and self._run.settings.allowed.host_for(entry.address):
-            return entry.address
-        return f"{feed}#{entry.id}"
+        """Return the locator of an entry: its address, if we may ask its host for it.
 
-    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, FeedEntry]) -> Iterator[Change]:
+        Not if the address is that of another entry; a page may have the summaries of several feeds.
+        """
+        address, own = entry.address, f"{feed}#{entry.id}"
+        if not address or is_shared or not self._run.settings.allowed.host_for(address):
+            return own
+        wanted, item = self._pages.wanted.get(address), self._pages.items.get(address)
+        if wanted is not None:
+            is_taken, is_page = True, wanted.locator == address and not wanted.is_entry
+        else:
+            feeds = feeds_in(item.attributes) if item else {}
+            is_taken, is_page = feed not in feeds and any(map(self._seeds.names, feeds)), not (item and _is_entry(item))
+        return own if is_taken and not (is_page and self._has_page(entry) and own not in self._pages.items) else address
+
+    def _has_page(self, entry: FeedEntry) -> bool:
+        """Return whether an entry is a summary of a page that is to be read."""
+        return self._run.settings.full_text and not entry.is_full
+
+    def _without_feed(self) -> Iterator[Change]:
         """Keep the entries that left their feed as they are, and look at their pages no more."""
-        for locator, item in of_feed.items():
-            has_moved = locator in self._pages.wanted and self._pages.wanted[locator].locator != locator
-            if (
-                not has_moved
-                and locator not in named
-                and "next" in item.attributes
-                and not item.version.startswith("+")
-            ):
-                kept = _facts(item, "feed", "id", "url", "size", "dated")
+        for locator, item in self._left.items():
+            if locator not in self._pages.wanted and "next" in item.attributes and not item.version.startswith("+"):
+                kept = {name: item.attributes[name] for name in _KEPT_FACTS if name in item.attributes}
                 yield Upsert(item_of(Wanted(locator, item), item.version, kept))
 
     def _departed(self) -> Iterator[Change]:
         """Report the items that nothing names any more, except entries of feeds."""
         for locator, item in self._pages.items.items():
-            if locator not in self._pages.wanted and item.attributes.get("feed") not in self._feeds:
+            if locator not in self._pages.wanted and self._feeds.isdisjoint(feeds_in(item.attributes)):
                 # The guard need not hold what the library never had, such as a feed before the consent to its host.
                 yield Tombstone(locator, versioned=item.content_hash is None)
 
 
-def _places_of(of_feed: Mapping[str, KnownItem]) -> dict[str, str]:
+def _places_of(feed: str, of_feed: Mapping[str, KnownItem]) -> dict[str, str]:
     """Return the places of the entries of a feed by ID, and by what may tell one whose ID changed."""
     by_name: dict[str, str] = {}
-    shared = Counter(_alike(str(item.attributes.get("id"))) for item in of_feed.values())
+    ids = {place: feeds_in(item.attributes)[feed] for place, item in of_feed.items()}
+    shared = Counter(map(_alike, ids.values()))
     for place, item in of_feed.items():
-        known, (page, told) = str(item.attributes.get("id")), parts_of(item.version)
-        by_name |= {told or page: place} | ({_alike(known): place} if shared[_alike(known)] == 1 else {})
-    return by_name | {str(item.attributes.get("id")): place for place, item in of_feed.items()}
+        known, (page, told) = ids[place], parts_of(item.version)
+        by_name |= dict.fromkeys(told or {page}, place) | ({_alike(known): place} if shared[_alike(known)] == 1 else {})
+    return by_name | {entry_id: place for place, entry_id in ids.items()}
 
 
 def _alike(entry_id: str) -> str:
@@ -292,5 +323,7 @@ def _alike(entry_id: str) -> str:
     return re.sub("^http:", "https:", entry_id.casefold()).rstrip("#/")
 
 
-def _facts(item: KnownItem, *names: str) -> dict[str, Any]:
-    return {name: item.attributes[name] for name in names if name in item.attributes}
+def _is_entry(item: KnownItem) -> bool:
+    """Return whether an item is an entry that was never joined with a page."""
+    has_page = "next" in item.attributes or "." in item.version or item.version.startswith("+")
+    return "feed" in item.attributes and not has_page
