@@ -198,6 +198,10 @@ class KnownItem:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+SUMMARY_END = "\f"
+"""Separates what several feeds say of a web page. No summary contains it."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawContent:
     """The bytes of an item as read, with metadata from the connector.
@@ -211,7 +215,7 @@ class RawContent:
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Of a web page: as its host declares it. Of anything else: the encoding of text that declares none.
         address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
-        summary: What the feed that names a web page says of it, as HTML. "" for anything else.
+        summary: What the feeds that name a web page say of it, as HTML, with `SUMMARY_END` between them. "" for anything else.
     """
 
     data: bytes

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from catchment.model import SUMMARY_END
 from catchment.runtime import atomic_files
 from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
@@ -29,7 +30,7 @@ class StoredResponse(NamedTuple):
         asked: Aware UTC.
         version: The version of the item, or the kind of a feed or list.
         replaces: The content hash that the library had for the item at that time.
-        summary: What a feed says of the page, as HTML.
+        summary: What feeds say of the page, as `RawContent.summary`.
     """
 
     key: str
@@ -106,11 +107,13 @@ def stored_entry(
 ) -> StoredResponse:
     """Return what feeds say of an address, as if its page had been requested. `feed`: the address of the first feed."""
     address = entries[0].address or feed
-    body = summary_of(entries).encode(errors="replace")
+    body = _titled(entries[0], *(f"<h2>{escape(other.title)}</h2>{_markup(other)}" for other in entries[1:]))
     return StoredResponse(
         key=locator,
         asked=asked,
-        response=WebResponse(address=address, media_type="text/html", charset="utf-8", body=body),
+        response=WebResponse(
+            address=address, media_type="text/html", charset="utf-8", body=body.encode(errors="replace")
+        ),
         version=version,
         title=entries[0].title,
         replaces=replaces,
@@ -118,14 +121,12 @@ def stored_entry(
 
 
 def summary_of(entries: Sequence[FeedEntry]) -> str:
-    """Return what feeds say of a page, as HTML under the title of the first; "" without entries."""
-    title = "".join(f'<meta property="og:title" content="{escape(entry.title)}">' for entry in entries[:1])
-    told = {entry.title for entry in entries[:1]}
-    parts = []
-    for entry in entries:
-        parts.append(_markup(entry) if entry.title in told else f"<h2>{escape(entry.title)}</h2>{_markup(entry)}")
-        told.add(entry.title)
-    return title + "".join(dict.fromkeys(parts))
+    """Return what feeds say of a page, as `RawContent.summary`."""
+    return SUMMARY_END.join(dict.fromkeys(map(_titled, entries)))
+
+
+def _titled(entry: FeedEntry, *others: str) -> str:
+    return f'<meta property="og:title" content="{escape(entry.title)}">{_markup(entry)}{"".join(others)}'
 
 
 def _markup(entry: FeedEntry) -> str:

@@ -16,7 +16,7 @@ from catchment.content.normalize.markdown import markdown
 from catchment.content.normalize.markup import KINDS, as_markdown, headings, without_code
 from catchment.content.normalize.titles import declared_title, title_of
 from catchment.errors import ParseError, Skipped, SkipReason
-from catchment.model import Document, RawContent
+from catchment.model import SUMMARY_END, Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
@@ -55,13 +55,13 @@ def kind_of(raw: RawContent) -> str:
 def _with_summary(raw: RawContent) -> Document:
     from catchment.content.normalize.html.summaries import joined
 
-    markup = raw.summary.encode("utf-8", "replace")
-    summary = _read(markup, "summary.html", HTML, "utf-8", raw.address, 0)
+    parts = (part.encode("utf-8", "replace") for part in raw.summary.split(SUMMARY_END))
+    summaries = [_read(part, "summary.html", HTML, "utf-8", raw.address, 0) for part in parts]
     try:
         page = normalize(replace(raw, summary=""))
     except (ParseError, Skipped) as error:
         page = Document("", kind_of(raw), warnings=(str(error),))
-    return joined(page, summary)
+    return joined(page, summaries)
 
 
 def _kind(data: bytes, name: str, hint: str | None) -> str:

@@ -254,3 +254,45 @@ def test_pages_of_earlier_versions_stay_as_they_are(blog: Host, reader: Reader, 
     clock.wait(days=2)
     report = reader.sync(source)
     assert (report.changed, report.deleted, blog.requests[-1].status) == (set(), set(), 304)
+
+
+def test_title_of_the_feed_is_first_and_that_of_the_page_an_alias(blog: Host, reader: Reader) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", f"<html><head><title>Quite another</title></head><body><p>{_LONG}</p></body></html>")
+    reader.sync(source)
+    found = _document(reader, address)
+    assert (found.title, found.properties["aliases"]) == ("Entry 1", ["Quite another"])
+    blog.change("/a", f"<html><head><title>entry 1 | Blog</title></head><body><h1>entry 1</h1><p>{_LONG}</p>")
+    reader.sync(source, deep=True)
+    found = _document(reader, address)
+    assert found.title == "Entry 1" and "aliases" not in found.properties
+
+
+def test_titles_of_all_feeds_are_kept(blog: Host, reader: Reader) -> None:
+    address = blog.put("/a", f"<html><head><title>Quite another</title></head><body><p>{_LONG}</p></body></html>")
+    feeds = [blog.put(f"/{name}", rss(entry(name, address, summary=_LONG, title=name))) for name in ("One", "Two")]
+    reader.sync(reader.connector(*feeds))
+    found = _document(reader, address)
+    assert (found.title, found.properties["aliases"], found.text) == ("One", ["Two", "Quite another"], _LONG)
+
+
+@pytest.mark.parametrize("title", ["You need to enable JavaScript to run this app.", "Bitte Javascript aktivieren!"])
+def test_request_for_scripts_is_no_text_of_an_entry(blog: Host, reader: Reader, title: str) -> None:
+    source = reader.connector(_feed(blog, summary=""))
+    body = f"<div id=root></div><noscript>{title}</noscript>"
+    address = blog.put("/a", f"<!DOCTYPE html><html><head><title>App</title></head><body>{body}</body></html>")
+    reader.sync(source)
+    found = _document(reader, address)
+    assert (found.title, found.text) == ("Entry 1", "")
+
+
+@pytest.mark.parametrize("kind", ["full", "summary"])
+def test_new_headline_of_an_entry_is_new_content(blog: Host, reader: Reader, kind: str) -> None:
+    source = reader.connector(blog.put("/feed", rss(entry(1, blog.address("/a"), title="Old", **{kind: "Same"}))))
+    reader.sync(source)
+    [row] = reader.ledger.present().values()
+    before = row.content_hash
+    blog.change("/feed", rss(entry(1, blog.address("/a"), title="New", **{kind: "Same"})))
+    reader.sync(source)
+    assert row.content is not None and (row.content.title, normalize(row.content).text) == ("New", "Same")
+    assert row.content_hash != before

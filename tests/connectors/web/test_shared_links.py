@@ -33,7 +33,7 @@ def _full(blog: Host, name: str) -> str:
 
 
 def _summary(blog: Host, name: str, text: str = "") -> str:
-    said = text or f"Says {name} of a heron"
+    said = text or f"Says {name} of {name}birds and {name}trees"
     return blog.put(f"/{name}", rss(entry(name, blog.address("/a"), summary=said, title=f"Title of {name}")))
 
 
@@ -59,21 +59,21 @@ def test_page_has_what_each_feed_says_of_it(blog: Host, reader: Reader, clock: C
     address = blog.put("/a", page(_LONG))
     reader.sync(source)
     for said in ("one", "two"):
-        assert f"Says {said} of a heron" in _documents(reader)[address].text
+        assert f"Says {said} of {said}birds" in _documents(reader)[address].text
     assert list(_documents(reader)) == [address]
     for changed in ("one", "two"):
-        blog.change(f"/{changed}", rss(entry(changed, address, summary=f"Now {changed} talks of a stile")))
+        blog.change(f"/{changed}", rss(entry(changed, address, summary=f"Now {changed}birds leave {changed}trees")))
         clock.wait(days=8)
         assert reader.sync(source).changed == {address}
-        assert f"Now {changed} talks of a stile" in (text := _documents(reader)[address].text)
+        assert f"Now {changed}birds leave {changed}trees" in (text := _documents(reader)[address].text)
         assert _LONG in text
-    assert "Now one talks" in _documents(reader)[address].text
+    assert "Now onebirds" in _documents(reader)[address].text
     for deep in (False, True):
         clock.wait(days=8)
         report = reader.sync(source, deep=deep)
         assert (report.new, report.changed, report.deleted) == (set(), set(), set())
     again = source.fetch(reader.ledger.rows[address].item)
-    assert "Now one talks" in again.summary and "Now two talks" in again.summary
+    assert "Now onebirds" in again.summary and "Now twobirds" in again.summary
 
 
 def test_page_that_cannot_be_read_has_what_each_feed_says(blog: Host, reader: Reader, clock: Clock) -> None:

@@ -45,6 +45,8 @@ _HOLDERS = BLOCKS - HEADINGS.keys() - {"p", "summary", "dt", "caption"}
 _READINGS = re.compile(r"<(rt|rtc|rp)\b[^<>]*>.{0,1000}?</\1>|</?(?:ruby|rb)\b[^<>]*>", re.DOTALL)
 _LAZY = ("data-src", "data-lazy-src", "data-original")
 """The address of a picture that a script loads late; its `src` is a placeholder."""
+_SCRIPTS = re.compile(r"\A.{0,200}\bjava[- ]?script(?!\w).{0,300}\Z", re.IGNORECASE | re.DOTALL)
+"""A text that asks for JavaScript, in any language, and is too short to say much else."""
 _LEAVES = frozenset({"-text", "img", "hr", "br"})
 _BREAKS = BLOCKS | {"br", "td", "th"}
 _WORD = re.compile(r"\w+")
@@ -137,7 +139,10 @@ def _for_selection(tree: Any, page: str) -> str:
             node.unwrap()
     for box in (boxes := tree.css("[class*=toolbar]:has(pre)")):
         box.attrs["class"] = "code"
-    return _READINGS.sub("", tree.html) if boxes or controls or tree.css_first("ruby") is not None else page
+    for request in (requests := [node for node in tree.css("noscript") if _SCRIPTS.search(node.text())]):
+        request.decompose()
+    is_changed = boxes or controls or requests or tree.css_first("ruby") is not None
+    return _READINGS.sub("", tree.html) if is_changed else page
 
 
 def _unseen(tree: Any, page: str, leads: set[str]) -> tuple[set[int], str]:
