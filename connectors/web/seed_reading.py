@@ -20,12 +20,13 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from catchment.contracts import Parse
-from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailable
+from catchment.errors import FetchFailed, ItemError, ParseError, Skipped, SkipReason, SourceUnavailable
 from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.client import WebResponse
 from connectors.web.feeds import WebFeed, read_feed
 from connectors.web.hosts import HostAway, HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.marks import READ, WebMarks
+from connectors.web.network import HostNotAllowed
 from connectors.web.seeds import Listed, SeedAddresses, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
@@ -249,7 +250,7 @@ class Seeds:
 
     def _take(self, address: str, result: WebResponse | ItemError) -> None:
         if isinstance(result, ItemError):
-            problem = result
+            problem = self._told(address, result) if isinstance(result, Skipped) else result
         else:
             problem = NoSuchAddress(f"{host_of(address)}: no such address; correct it, or remove it")
             if result.status == 304:
@@ -262,6 +263,17 @@ class Seeds:
             self.failed[address] = problem
         elif address not in self._answered and not isinstance(problem, HostAway):
             self.outdated[address] = problem
+
+    def _told(self, address: str, error: Skipped) -> ItemError:
+        """Return the failure of a seed that may not be read. An unread seed hides entries, so it is none of the skipped items."""
+        if isinstance(error, HostNotAllowed):
+            # The consent names the hosts of excluded addresses.
+            self.excluded.add(f"http://{error.host}/")
+            return FetchFailed(f"{host_of(address)}: leads to another host ({error})")
+        if error.skip_reason is SkipReason.TOO_LARGE:
+            most = MOST_BYTES // 1_000_000
+            return FetchFailed(f"{host_of(address)}: a feed or list larger than {most} MB; correct it in its list")
+        return FetchFailed(f"{host_of(address)}: {error}")
 
     def _confirm(self, address: str, response: WebResponse) -> None:
         """Note that a seed did not change, and the validators that its host has for it now."""

@@ -381,6 +381,38 @@ def test_feed_that_answers_with_something_else_fails_and_keeps_its_entries(
     assert set(reader.ledger.present()) == {pages[0], f"{feed}#1"}
 
 
+@pytest.mark.parametrize("name", ["feed", "list"])
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Page.moved("http://elsewhere.example/feed"), "elsewhere.example: not an allowed host"),
+        (Page(b"x", headers={"Content-Length": "99999999"}, etag=""), "larger than 20 MB"),
+    ],
+    ids=["moved", "large"],
+)
+def test_feed_that_may_not_be_read_any_more_fails_and_keeps_its_entries(
+    small_web: SmallWeb, reader: Reader, clock: Clock, name: str, answer: Page, reason: str
+) -> None:
+    host = small_web.hosts[0]
+    feed = host.put("/feed", rss(entry(1, full="the heron")), "application/rss+xml")
+    address = feed if name == "feed" else put_list(host, host.put("/a", page("the heron")))
+    source = reader.connector(address)
+    reader.sync(source)
+    [before] = reader.ledger.documents()
+    good, path = host.pages, address.removeprefix(host.address(""))
+    host.pages = {**good, path: answer}
+    for _ in range(3):
+        report = reader.sync(source, deep=True)
+        assert reason in str(report.failed[address]) and before in reader.ledger.documents()
+        clock.wait(days=2)
+    if "host" in reason:
+        assert report.skipped or "http://elsewhere.example/" in reader.ledger.present()
+    host.pages = good
+    report = reader.sync(source, deep=True)
+    assert (report.failed, list(reader.ledger.documents())) == ({}, [before])
+    assert address not in reader.ledger.present()
+
+
 def test_page_with_an_odd_date_stops_no_other(small_web: SmallWeb, reader: Reader) -> None:
     host = small_web.hosts[0]
     pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
