@@ -275,6 +275,8 @@ class PageLooks:
                 yield from self.without_page(
                     wanted, FetchFailed(f"{wanted.container}: answers with a feed, not a page")
                 )
+            else:
+                del self.wanted[wanted.locator]
             return
         entries = self._told(wanted)
         kept = StoredResponse(

@@ -120,8 +120,8 @@ class Seeds:
         self._stored = {kept.key: kept for kept, _ in run.lists if kept.version}
         self._answered: set[str] = set()
         """Seeds whose host confirmed or sent the stored response in this listing."""
-        self.is_due = False
-        """Whether a page turned out to be a seed for the first time, so that the next listing is due at once."""
+        self._new: list[str] = []
+        """Pages that turned out to be seeds for the first time, and were not opened yet."""
         self._depths: dict[str, int] = {}
         """The seeds of this listing, and in how many others each is."""
 
@@ -129,6 +129,20 @@ class Seeds:
         """Request all seeds. Yields while it waits. Raises SourceUnavailable if a file cannot be read."""
         for name in self._run.settings.addresses:
             self._open(name, 0)
+        yield from self._take_outcomes()
+
+    def has_new(self) -> bool:
+        """Return whether pages turned out to be seeds since the last `read_new`."""
+        return bool(self._new)
+
+    def read_new(self) -> Iterator[None]:
+        """Request the seeds that these name. `walk` yields them all then. Yields while it waits."""
+        new, self._new = self._new, []
+        for name in new:
+            self._open_named(name)
+        yield from self._take_outcomes()
+
+    def _take_outcomes(self) -> Iterator[None]:
         for outcome in self._queues.outcomes():
             if outcome is not None:
                 self._take(*outcome)
@@ -174,14 +188,14 @@ class Seeds:
         return listing.addresses
 
     def became(self, address: str, response: WebResponse, of_feed: bool) -> bool:
-        """Return whether a page turned out to be a feed or list. That of a list is taken as such by the next listing."""
+        """Return whether a page turned out to be a feed or list. That of a list is one from now on."""
         try:
             seed = Seed.of(address, response, self._run.parse)
         except ItemError:
             # Its content is parsed once more, as that of an item.
             return False
         if seed.kind is not SeedKind.PAGE and not of_feed:
-            self.is_due = self.is_due or not self.is_list(address)
+            self._new += [] if self.is_list(address) else [address]
             self._keep(seed)
             self._depths.setdefault(address, 0)
         return seed.kind is not SeedKind.PAGE
@@ -265,7 +279,7 @@ class Seeds:
             self.outdated[address] = problem
 
     def _told(self, address: str, error: Skipped) -> ItemError:
-        """Return the failure of a seed that may not be read. An unread seed hides entries, so it is none of the skipped items."""
+        """Return the failure of a seed that may not be read. It hides entries, so it is none of the skipped items."""
         if isinstance(error, HostNotAllowed):
             # The consent names the hosts of excluded addresses.
             self.excluded.add(f"http://{error.host}/")

@@ -54,6 +54,8 @@ class WebListing:
         """The items whose entry left a feed."""
         self._due: list[Wanted] = []
         """The pages that feeds and lists name."""
+        self._taken: set[str] = set()
+        """The seeds of which all that they name is wanted."""
         self._is_cut = False
         self._looked = 0
 
@@ -128,7 +130,7 @@ class WebListing:
         now = self._run.clock()
         moments = [self._pages.next, *self._queues.left.values()]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
-        is_due = self._is_cut or self._seeds.is_due or (self._pages.next is not None and self._pages.next <= now)
+        is_due = self._is_cut or (self._pages.next is not None and self._pages.next <= now)
         yield Checkpoint(self._marks.take(), again=now if is_due else again)
 
     def _forget(self) -> None:
@@ -144,9 +146,20 @@ class WebListing:
     # What the source should have
 
     def _look(self) -> Iterator[Change]:
-        """Take all that the seeds name, and look at the pages that are due."""
+        """Take all that the seeds name, and look at the pages that are due; some of these turn out to be seeds themselves."""
+        yield from self._take_seeds()
+        while self._seeds.has_new() and not self._is_cut:
+            for _ in self._seeds.read_new():
+                yield from self._checkpoint()
+            yield from self._take_seeds()
+
+    def _take_seeds(self) -> Iterator[Change]:
+        """Take what those seeds name that were not taken yet."""
         feeds = []
         for seed in self._seeds.walk():
+            if seed.name in self._taken:
+                continue
+            self._taken.add(seed.name)
             if seed.kind is SeedKind.FEED:
                 feeds.append(self._run.settings.seed_of(seed.name))
             else:
@@ -158,7 +171,8 @@ class WebListing:
                 yield from self._feed(found)
             yield from self._checkpoint()
         yield from self._without_feed()
-        for wanted in self._due:
+        due, self._due = self._due, []
+        for wanted in due:
             if (response := self._seeds.pages.get(wanted.locator)) is not None:
                 yield from self._pages.outcome(wanted.locator, response)
             else:

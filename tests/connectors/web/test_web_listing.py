@@ -666,9 +666,24 @@ def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, rea
     assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
     other = Reader(small_web, reader.clock, reader.folder / "other")
     source = other.connector(put_list(one, *feeds), hosts=[two.name])
-    assert other.sync(source).changes[-1] == Checkpoint(ANY, again=reader.clock.now)
-    other.sync(source)
+    assert other.sync(source).changes[-1] == Checkpoint(ANY)
     assert set(other.ledger.documents()) == {f"{feed}#1" for feed in feeds}
+
+
+def test_list_of_feeds_and_lists_is_read_in_one_listing(small_web: SmallWeb, reader: Reader) -> None:
+    host, other = small_web.hosts
+    listed, summary = host.put("/listed", page("a listed page")), host.put("/summary", page("a page of an entry"))
+    entries = entry(1, full="whole"), entry(2, summary, summary="short"), entry(3, listed, full="of a listed page")
+    feeds = [host.put(f"/feed{number}", rss(*entries)) for number in range(2)]
+    opml = host.put("/opml", f'<opml><body><outline xmlUrl="{feeds[1]}"/></body></opml>', "text/xml")
+    inner = host.put("/inner.txt", f"{listed}\n{opml}\n{other.address('/no')}\n", "text/plain")
+    source = reader.connector(put_list(host, feeds[0], inner))
+    asked = reader.asked(lambda: reader.sync(source))
+    assert sorted(request.path for request in asked) == sorted({request.path for request in asked})
+    own = {f"{feed}#{number}" for feed in feeds for number in (1, 3)}
+    assert set(reader.ledger.documents()) == {listed, summary} | own
+    report = reader.sync(source)
+    assert (report.new, report.changed, report.deleted, report.moved) == (set(), set(), set(), {})
 
 
 @pytest.mark.parametrize("depth", [0, 5])
