@@ -235,4 +235,5 @@ def _described(seed: Seed) -> str:
         raise SourceInvalid(f"{place}: {error}; correct the list") from error
     hosts = len({host_of(each.address) for each in found})
     noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
-    return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}"
+    refusal = f"; {seed.listing.refusal}" if seed.listing.refused else ""
+    return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"

@@ -63,7 +63,7 @@ class Seed:
                 data = file.read(MOST_BYTES)
         except OSError as error:
             raise SourceUnavailable(f"{path.name!r}: cannot be read ({error.strerror}); restore the file") from None
-        kind = parse(kind_of_seed, data, "", path.name)
+        kind = parse(kind_of_seed, data, None, path.name)
         return cls(path.name, kind, WebResponse(address=path.name, body=data), parse)
 
     @cached_property
@@ -159,7 +159,7 @@ class Seeds:
             seen.add(name)
             if "://" in name:
                 self._marks.set(READ + name, seed.mark)
-            if seed.kind not in _LISTS:
+            if seed.kind is not SeedKind.SITEMAP_INDEX:
                 yield seed
             if depth < _DEEPEST:
                 ahead += [(found, depth + 1) for found in reversed(list(self._seeds_in(seed)))]
@@ -175,6 +175,11 @@ class Seeds:
     def was_read(self, address: str) -> bool:
         """Return whether the ledger has something of a seed."""
         return READ + address in self._marks.known
+
+    def pages_of(self, seed: Seed) -> list[Listed]:
+        """Return the pages that a list names."""
+        is_opml = seed.kind is SeedKind.OPML
+        return [one for one in self.named_by(seed) if not self.is_list(one.address) and (one.is_page or not is_opml)]
 
     def named_by(self, seed: Seed) -> list[Listed]:
         """Return what a list names. If it cannot be parsed, or breaks off, it has failed."""
@@ -234,7 +239,7 @@ class Seeds:
         """Yield the further seeds that a seed names."""
         if seed.kind in (*_LISTS, SeedKind.ADDRESSES, SeedKind.SITEMAP):
             for found in self.named_by(seed):
-                if seed.kind in _LISTS or self.is_list(found.address):
+                if (seed.kind in _LISTS and not found.is_page) or self.is_list(found.address):
                     yield found.address
 
     def _open(self, name: str, depth: int) -> None:

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -29,6 +29,11 @@ _SAMPLE_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+_INSIDE = re.compile(r"https?://(?>[^\s<>\"()\[\]]+|\([^\s<>\"()]*\))+", re.IGNORECASE)
+"""An address within a line, as in Markdown or `<…>`: it ends before a bracket that it does not open."""
+_BEGINNING = re.compile(r"(?:[0-9]{1,4}[.)]|[^\w\[])*(?:\[[^\]\n]*\]\()?https?://\S", re.IGNORECASE)
+_LINKED = ("link", "include")
+"""Types of outlines that name a page or another OPML file in `url` (OPML 2.0)."""
 _SITEMAP_END = re.compile(rb"</(?:[\w.-]+:)?(?:url|sitemap)\s*>")
 _FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNORECASE)
 
@@ -54,25 +59,49 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An address in a list, with its title and time if the list has them."""
+    """An address in a list, with its title and time if the list has them.
+
+    `is_page`: it is that of a page in a list of feeds. `line`: where it is in a text.
+    """
 
     address: str
     title: str = ""
     modified: datetime | None = None
+    is_page: bool = False
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SeedAddresses:
-    """The addresses that a seed names. `breaks`: why it may name fewer than it should, such as a cut; None if it is whole."""
+    """The addresses that a seed names.
+
+    Attributes:
+        breaks: Why it may name fewer than it should, such as a cut; None if it is whole.
+        refused: The lines of a text that name no address, and the reason for the first.
+    """
 
     addresses: list[Listed]
     breaks: str | None = None
+    refused: tuple[int, ...] = ()
+    problem: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """How many lines name no address, in words; "" if all do."""
+        if not self.refused:
+            return ""
+        lines = f"{len(self.refused):,} {'line names' if len(self.refused) == 1 else 'lines name'}"
+        return f"{lines} no address: first line {self.refused[0]:,} ({self.problem})"
 
 
 def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
-    """Return the kind of a seed; only an empty file is recognized by its name. Raises ParseError if an archive is damaged."""
+    """Return the kind of a seed; only an empty file is recognized by its name. Raises ParseError if an archive is damaged.
+
+    `media_type`: None of a file, which is a list as soon as it has an address; most lines of an answer have to be addresses.
+    """
     data = _unpacked(data)
-    kind = _KINDS.get(root_element(data) or b"")
+    root = root_element(data)
+    kind = _KINDS.get(root or b"")
     if kind:
         return kind
     if is_json_feed(data):
@@ -81,9 +110,13 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
         raise ParseError("not a feed, but its host says that it is one")
     if "html" in (media_type or ""):
         return SeedKind.PAGE
-    sample = [_ADDRESS.match(listing.address) for listing in islice(_lines(data[:_SAMPLE_BYTES]), _SAMPLE)]
-    is_list = sum(map(bool, sample)) * 2 > len(sample) if sample else name.endswith((".txt", ".jsonl"))
-    return SeedKind.ADDRESSES if is_list else SeedKind.PAGE
+    is_file = media_type is None
+    if is_file and root not in (None, b"http", b"https"):
+        return SeedKind.PAGE
+    lines = _written(decode(data if is_file else data[:_SAMPLE_BYTES], None).text)
+    sample = [_begins(text) for _, text in (lines if is_file else islice(lines, _SAMPLE))]
+    is_list = sum(sample) * (len(sample) + 1 if is_file else 2) > len(sample)
+    return SeedKind.ADDRESSES if is_list or (not sample and name.endswith((".txt", ".jsonl"))) else SeedKind.PAGE
 
 
 def listed(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -> SeedAddresses:
@@ -107,13 +140,10 @@ def listed(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -
             found, base = _links(page), _base(page, base)
         case SeedKind.FEED:
             raise ValueError(kind)
-    addresses = _distinct(found, base)
-    return SeedAddresses(addresses, next(iter(breaks), None))
-
-
-def texts_of(data: bytes) -> list[str]:
-    """Return the entries of a list of addresses as they are written, also those that are none. Raises ParseError."""
-    return [listing.address for listing in _lines(_unpacked(data))]
+    refused: list[tuple[int, str]] = []
+    addresses = _distinct(found, base, refused)
+    lines = tuple(line for line, _ in refused if line)
+    return SeedAddresses(addresses, next(iter(breaks), None), lines, refused[0][1] if lines else "")
 
 
 def feeds_of(data: bytes, base: str, charset: str | None = None) -> list[Listed]:
@@ -136,13 +166,17 @@ def canonical_of(data: bytes, base: str, charset: str | None = None) -> str | No
     return next((listing.address for listing in _distinct(found, _base(page, base))), None)
 
 
-def _distinct(found: Iterator[Listed], base: str) -> list[Listed]:
+def _distinct(found: Iterator[Listed], base: str, refused: list[tuple[int, str]] | None = None) -> list[Listed]:
+    """Return the addresses, each once. `refused`: receives the lines of those that are invalid, with the reason."""
     distinct: dict[str, Listed] = {}
     for listing in islice(found, MOST_ADDRESSES):
-        with suppress(BadInput):
-            if listing.address:
+        try:
+            if listing.address or listing.line:
                 address = normalized(listing.address, base)
                 distinct.setdefault(address, replace(listing, address=address))
+        except BadInput as error:
+            if refused is not None:
+                refused.append((listing.line, str(error)))
     return list(distinct.values())
 
 
@@ -175,7 +209,10 @@ def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
 def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
     for element in _elements(data, report, "{*}outline"):
         given = {name.lower(): value for name, value in element.attrib.items()}
-        yield Listed(given.get("xmlurl") or "", " ".join((given.get("title") or given.get("text") or "").split()))
+        title, kind = " ".join((given.get("title") or given.get("text") or "").split()), given.get("type", "").lower()
+        address = given.get("xmlurl") or (given.get("url") if kind in _LINKED else None) or ""
+        is_page = kind == "link" and not given.get("xmlurl") and not address.lower().endswith(".opml")
+        yield Listed(address, title, is_page=is_page)
 
 
 def _elements(data: bytes, report: Callable[[str], None], *tags: str) -> Iterator[etree._Element]:
@@ -204,13 +241,29 @@ def _markup(data: bytes, charset: str | None) -> bytes:
 
 
 def _lines(data: bytes, charset: str | None = None) -> Iterator[Listed]:
-    """Read a list: on each line an address, or JSON: an address, or an object with `url` or `address`."""
-    for line in decode(data, charset).text.splitlines():
-        text = line.strip()
+    """Read a list: on each line an address, or JSON: an address, or an object with `url` or `address`.
+
+    An address may be within a line. A line without one is listed, too.
+    """
+    for number, text in _written(decode(data, charset).text):
         if text.startswith(("{", '"')):
-            yield _json_line(text)
-        elif text and not text.startswith("#"):
-            yield Listed(text.split()[0])
+            yield replace(_json_line(text), line=number)
+        else:
+            first = text.split()[0]
+            inside = None if _ADDRESS.match(first) else _INSIDE.search(text)
+            yield Listed(inside[0] if inside else first, line=number)
+
+
+def _written(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are neither empty nor comments, with their numbers."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if (words := line.strip()) and not words.startswith("#"):
+            yield number, words
+
+
+def _begins(text: str) -> bool:
+    """Return whether a line begins with an address, apart from marks as in Markdown."""
+    return bool(_BEGINNING.match(_json_line(text).address if text.startswith(("{", '"')) else text))
 
 
 def _json_line(line: str) -> Listed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from pydantic import Field, field_validator
 from catchment.errors import BadInput, ParseError
 from catchment.settings import SourceSettings, expanded
 from connectors.web.address import MOST_BYTES, AllowedHosts, host_of, name_of, normalized
-from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
+from connectors.web.seeds import SeedAddresses, SeedKind, kind_of_seed, listed
 
 _HOST = re.compile(r"(?P<name>\[[^/@]+\]|[^:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
@@ -69,12 +68,13 @@ class WebSettings(SourceSettings):
         if not path.is_file():
             remedy = "write an address as https://example.org, or correct the path of the file"
             raise BadInput(f"{path.name!r}: not an address, and no such file; {remedy}")
-        hosts: dict[str, None] = {}
-        for text in addresses_in(path):
-            with suppress(BadInput):
-                hosts[name_of(host_of(normalized(text)))] = None
-        if not hosts and path.stat().st_size:
-            raise BadInput(f"{path.name!r}: names no address; write one such as https://example.org on each line")
+        found = listed_in(path)
+        if not found.addresses and path.stat().st_size:
+            problem = f" ({found.refusal})" if found.refused else ""
+            raise BadInput(
+                f"{path.name!r}: names no address{problem}; write one such as https://example.org on each line"
+            )
+        hosts = dict.fromkeys(name_of(host_of(one.address)) for one in found.addresses)
         return {"addresses": (str(path),), "hosts": tuple(hosts)}
 
     @field_validator("addresses")
@@ -98,8 +98,8 @@ class WebSettings(SourceSettings):
         return AllowedHosts((*self.hosts, *own))
 
 
-def addresses_in(path: Path) -> list[str]:
-    """Return the addresses in a file: a sitemap or OPML, or a list as it is written. Raises BadInput."""
+def listed_in(path: Path) -> SeedAddresses:
+    """Return the addresses in a file: a sitemap, OPML or another list. Raises BadInput."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -110,10 +110,8 @@ def addresses_in(path: Path) -> list[str]:
     try:
         kind = kind_of_seed(data, None, path.name)
         if kind in (SeedKind.FEED, SeedKind.PAGE):
-            return []
-        if kind is SeedKind.ADDRESSES:
-            return texts_of(data)
-        return [found.address for found in listed(data, kind, "").addresses]
+            return SeedAddresses([])
+        return listed(data, kind, "")
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
 

@@ -228,9 +228,7 @@ class WebListing:
                     self._pages.sites[seed.name] += 1
                     wanted.site = seed.name
             return
-        for found in self._seeds.named_by(seed):
-            if self._seeds.is_list(found.address):
-                continue
+        for found in self._seeds.pages_of(seed):
             if wanted := self._pages.want(found.address, listed=found.modified):
                 self._due.append(wanted)
 

@@ -137,9 +137,12 @@ def import_file(
 
     Example: catchment queue import reading-list.txt
     """
-    from connectors.web.settings import addresses_in
+    from connectors.web.settings import listed_in
 
-    _enqueue(addresses_in(file), hosts or [], agreed, reason)
+    found = listed_in(file)
+    if found.refused:
+        render.note(f"{render.clean(file.name)}: {found.refusal}")
+    _enqueue([one.address for one in found.addresses], hosts or [], agreed, reason)
 
 
 def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:

@@ -141,3 +141,11 @@ def test_what_is_no_host_is_refused(cli: Cli, host: str) -> None:
 
 def test_inbox_holds_no_more_addresses_than_are_read() -> None:
     assert inbox.MOST <= MOST_ADDRESSES
+
+
+def test_lines_of_a_file_that_name_no_address_are_counted(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text(f"foo\n- [x]({PAGE})\nhttps://ada:secret@example.org/\n")
+    said = cli("queue", "import", str(file), "--consent")
+    assert said.out.splitlines()[0] == "inbox: 1 added, 0 known"
+    assert "list.txt: 2 lines name no address: first line 1" in said.err and "secret" not in said.err

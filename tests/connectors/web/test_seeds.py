@@ -64,6 +64,60 @@ def test_list_without_addresses_is_known_by_its_name() -> None:
     assert listed(b"# later\n", SeedKind.ADDRESSES, "").addresses == []
 
 
+_BAD = ["foo", "ftp://a.example/", "http://ada:secret@a.example/", '{"nourl": 1}', "{broken", '"']
+
+
+@pytest.mark.parametrize("bad", _BAD)
+@pytest.mark.parametrize("before", [True, False])
+def test_line_without_an_address_costs_no_address(bad: str, before: bool) -> None:
+    good = "http://a.example/1"
+    lines = ("# mine", bad, good, "", bad) if before else (good, "", bad)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    assert kind_of_seed(data, None, "list") == SeedKind.ADDRESSES
+    found = listed(data, SeedKind.ADDRESSES, "")
+    assert [one.address for one in found.addresses] == [good]
+    assert found.refused == ((2, 5) if before else (3,))
+    assert ("2 lines name no address: first line 2 (" if before else "1 line names no address") in found.refusal
+    assert "secret" not in found.refusal
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- [x](http://a.example/1)",
+        "* [x](http://a.example/1) a title",
+        "<http://a.example/1>",
+        "1. http://a.example/1",
+        "http://a.example/1 a title http://b.example/",
+        "> http://a.example/1",
+    ],
+)
+def test_address_within_a_line_is_found(line: str) -> None:
+    data = f"{line}\n".encode()
+    assert kind_of_seed(data, None, "list") == SeedKind.ADDRESSES
+    assert listed(data, SeedKind.ADDRESSES, "").addresses == [Listed("http://a.example/1")]
+
+
+def test_address_has_the_brackets_that_it_opens() -> None:
+    data = b"http://a.example/\nsee (http://a.example/wiki/Weir_(river)), please\nhttp://a.example/x_(y)"
+    found = listed(data, SeedKind.ADDRESSES, "").addresses
+    assert [one.address for one in found][1:] == ["http://a.example/wiki/Weir_(river)", "http://a.example/x_(y)"]
+
+
+def test_outlines_name_pages_and_other_lists() -> None:
+    outlines = (
+        '<outline type="link" url="http://a.example/page"/><outline type="link" url="http://a.example/x.opml"/>'
+        '<outline type="include" url="http://a.example/more"/><outline xmlUrl="http://a.example/feed" url="http://no/"/>'
+    )
+    found = listed(f"<opml><body>{outlines}</body></opml>".encode(), SeedKind.OPML, "").addresses
+    assert [(one.address.rpartition("/")[2], one.is_page) for one in found] == [
+        ("page", True),
+        ("x.opml", False),
+        ("more", False),
+        ("feed", False),
+    ]
+
+
 def test_list_in_utf16_is_recognized() -> None:
     data = LINES[1:].encode("utf-16")
     assert kind_of_seed(data, "", "") == SeedKind.ADDRESSES

@@ -675,13 +675,15 @@ def test_list_of_feeds_and_lists_is_read_in_one_listing(small_web: SmallWeb, rea
     listed, summary = host.put("/listed", page("a listed page")), host.put("/summary", page("a page of an entry"))
     entries = entry(1, full="whole"), entry(2, summary, summary="short"), entry(3, listed, full="of a listed page")
     feeds = [host.put(f"/feed{number}", rss(*entries)) for number in range(2)]
-    opml = host.put("/opml", f'<opml><body><outline xmlUrl="{feeds[1]}"/></body></opml>', "text/xml")
+    linked = host.put("/linked", page("a page that an outline links"))
+    outlines = f'<outline xmlUrl="{feeds[1]}"/><outline type="link" url="{linked}"/>'
+    opml = host.put("/opml", f"<opml><body>{outlines}</body></opml>", "text/xml")
     inner = host.put("/inner.txt", f"{listed}\n{opml}\n{other.address('/no')}\n", "text/plain")
     source = reader.connector(put_list(host, feeds[0], inner))
     asked = reader.asked(lambda: reader.sync(source))
     assert sorted(request.path for request in asked) == sorted({request.path for request in asked})
     own = {f"{feed}#{number}" for feed in feeds for number in (1, 3)}
-    assert set(reader.ledger.documents()) == {listed, summary} | own
+    assert set(reader.ledger.documents()) == {listed, summary, linked} | own
     report = reader.sync(source)
     assert (report.new, report.changed, report.deleted, report.moved) == (set(), set(), set(), {})
 
@@ -903,7 +905,10 @@ def test_probe_describes_the_first_address(small_web: SmallWeb, reader: Reader, 
         reader.connector(feed).probe()
 
 
-@pytest.mark.parametrize("text", ["exmaple\n", "<opml><body/></opml>", "%PDF-1.4"])
+_HTML = "<!DOCTYPE html>\n<html>\n<a href='https://a.example/'>a</a></html>"
+
+
+@pytest.mark.parametrize("text", ["exmaple\n", "<opml><body/></opml>", "%PDF-1.4\n/URI (http://a.example)", _HTML])
 def test_file_without_an_address_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "list"
     file.write_text(text)
