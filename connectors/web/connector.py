@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urldefrag, urlsplit
 
 from catchment.contracts import Known, Parse, parse_here
 from catchment.errors import (
@@ -114,6 +114,7 @@ class WebConnector:
             kept = self._asked_again(item)
         response = kept.response
         url = item.attributes.get("url") or item.locator
+        asked = (urldefrag(url).url, item.locator, *feeds_in(item.attributes), "")
         path = PurePosixPath(unquote(urlsplit(url).path))
         name = path.name or host_of(url)
         if path.suffix.lower() not in (suffix := _SUFFIXES.get(response.media_type, path.suffix), ".htm"):
@@ -124,7 +125,7 @@ class WebConnector:
             title=kept.title,
             media_type=response.media_type or None,
             modified=item.modified,
-            metadata={"url": url},
+            metadata={"url": url} | ({"redirected": response.address} if response.address not in asked else {}),
             encoding=response.charset,
             address=response.address,
             summary=kept.summary,

@@ -13,6 +13,7 @@ from urllib.parse import urldefrag, urljoin
 
 from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.html import page_of, tree_of
+from catchment.content.normalize.html.bylines import is_past
 from catchment.model import WARNING, time_of
 from connectors.web.client import WebResponse
 
@@ -114,7 +115,8 @@ def changed(before: PageState | None, now: datetime, response: WebResponse) -> P
     """Return the state after a look that had new content."""
     interval = max(before.interval / 2, _LEAST) if before else FIRST_INTERVAL
     state = PageState(now + interval, interval, (before.looks if before else 0) + 1, **_validators(response))
-    return replace(state, size=len(response.body), dated=time_of(response.modified, parsedate_to_datetime))
+    dated = time_of(response.modified, parsedate_to_datetime)
+    return replace(state, size=len(response.body), dated=dated if is_past(dated) else None)
 
 
 def digest(body: bytes, media_type: str) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from catchment.content.normalize.html.bylines import is_past
 from catchment.errors import FetchFailed, ItemError, Skipped, SkipReason
 from catchment.model import Change, Failure, Item, KnownItem, Skip, Tombstone, Upsert
 from connectors.web import looks
@@ -167,7 +168,7 @@ class PageLooks:
             self._run.pages.put(kept)
         elif wanted.known.attributes == attributes:
             return
-        size, date = len(kept.response.body), entries[0].updated or entries[0].published
+        size, date = len(kept.response.body), _dated(entries)
         item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
         yield from self._upsert(wanted, item)
 
@@ -297,8 +298,7 @@ class PageLooks:
             state = wanted.state.unchanged(kept.asked, kept.response)
         else:
             state = looks.changed(wanted.state, kept.asked, kept.response)
-        for entry in self._told(wanted)[:1]:
-            state = replace(state, dated=entry.updated or entry.published or state.dated)
+        state = replace(state, dated=_dated(self._told(wanted)) or state.dated)
         yield from self._present(wanted, kept.version, self._followed(wanted, state, kept.response))
 
     def _digest(self, response: WebResponse) -> str:
@@ -311,7 +311,7 @@ class PageLooks:
     def _told(self, wanted: Wanted) -> list[FeedEntry]:
         """Return the entries that name a page, without empty ones."""
         found = (wanted.entries.get(feed) or self._entry_of(feed, name) for feed, name in wanted.feeds.items())
-        return [entry for entry in found if entry and (entry.title or entry.html)]
+        return [entry for entry in found if entry and not entry.is_empty]
 
     def _has_links(self, wanted: Wanted) -> bool:
         """Return whether the links of a page are followed."""
@@ -427,6 +427,11 @@ def _place(address: str) -> str:
     """Return an address without what often differs between the names of one page."""
     parts = urlsplit(address)
     return f"{parts.netloc.removeprefix('www.')}{parts.path.rstrip('/')}?{parts.query}"
+
+
+def _dated(entries: Sequence[FeedEntry]) -> datetime | None:
+    """Return when the first of these entries changed, or was published; no date in the future."""
+    return next((date for entry in entries[:1] for date in (entry.updated, entry.published) if is_past(date)), None)
 
 
 def _unread(now: datetime) -> PageState:

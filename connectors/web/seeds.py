@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
+from urllib.parse import urldefrag
 
 from lxml import etree, html
 
@@ -18,7 +19,7 @@ from catchment.content.foreign_json import read_json
 from catchment.content.normalize.decode import charset_of, declared_encoding, decode
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
-from connectors.web.address import normalized
+from connectors.web.address import MOST_CHARACTERS, normalized
 from connectors.web.feeds import FEED_ROOTS, is_json_feed, root_element, with_characters
 
 MOST_ADDRESSES = 200_000
@@ -61,13 +62,15 @@ _KINDS = {
 class Listed:
     """An address in a list, with its title and time if the list has them.
 
-    `is_page`: it is that of a page in a list of feeds. `line`: where it is in a text.
+    `is_page`: it is that of a page in a list of feeds. `link`: the address with its fragment, if it has one. `line`: where it
+    is in a text.
     """
 
     address: str
     title: str = ""
     modified: datetime | None = None
     is_page: bool = False
+    link: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
 
 
@@ -173,7 +176,9 @@ def _distinct(found: Iterator[Listed], base: str, refused: list[tuple[int, str]]
         try:
             if listing.address or listing.line:
                 address = normalized(listing.address, base)
-                distinct.setdefault(address, replace(listing, address=address))
+                fragment = urldefrag(listing.address.strip()).fragment
+                link = f"{address}#{fragment}"[:MOST_CHARACTERS] if fragment.isprintable() and fragment else ""
+                distinct.setdefault(address, replace(listing, address=address, link=link))
         except BadInput as error:
             if refused is not None:
                 refused.append((listing.line, str(error)))

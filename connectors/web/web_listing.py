@@ -229,7 +229,7 @@ class WebListing:
                     wanted.site = seed.name
             return
         for found in self._seeds.pages_of(seed):
-            if wanted := self._pages.want(found.address, listed=found.modified):
+            if wanted := self._pages.want(found.address, listed=found.modified, url=found.link):
                 self._due.append(wanted)
 
     def _feed(self, seed: Seed) -> Iterator[Change]:
@@ -253,9 +253,10 @@ class WebListing:
         named = {self._place(entry, seed.name, shared[entry.address] > 1): entry for entry in entries}
         for place, entry in named.items():
             is_page = place == entry.address and self._has_page(entry)
+            if entry.is_empty and not is_page:
+                continue
             if wanted := self._pages.want(place, is_entry=not is_page):
-                if place != entry.address:
-                    wanted.url = entry.address or ""
+                wanted.url = entry.link if entry.link and entry.link != place else ""
                 names = (entry.id, _alike(entry.id), version_of(entry))
                 known = (places[name] for name in names if name in places)
                 former = next((one for one in known if one not in self._pages.wanted), None)
@@ -271,7 +272,7 @@ class WebListing:
             else:
                 yield from self._pages.entry(named_item, [entry])
         self._left |= {place: item for place, item in of_feed.items() if place not in named}
-        self._parsed[seed.name] = mark, list(named)
+        self._parsed[seed.name] = mark, [place for place in named if place in self._pages.wanted]
 
     def _entry_of(self, feed: str, entry_id: str) -> FeedEntry | None:
         """Return an entry of the latest content of a feed."""

@@ -125,6 +125,9 @@ def media_type(data: bytes, name: str) -> str:
     if signed := _signed(data, claimed):
         return signed
     if not is_text(data):
+        # A page with a NUL character is one for browsers, too.
+        if (written := _written(data, claimed, is_unclear=False)) in (HTML, XHTML):
+            return written
         return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT else UNKNOWN
     if READERS.get(claimed) is Reader.NOTE or claimed in SOURCE_TEXT - _ANY_TEXT:
         return claimed

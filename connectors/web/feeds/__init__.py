@@ -48,6 +48,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _OF, _MEDIA = "of", "media"
 """Key of the mark of a description, and the mark of one that describes a picture or film."""
 _EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
+_SAYS = re.compile(r"<(?:img|audio|video|iframe|object|embed)\b|(?:\A|>)[^<]*\w", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
@@ -55,7 +56,8 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 class FeedEntry:
     """An entry of a feed. `html` is as the feed has it, scripts included, with a `<base>` for its relative links.
 
-    `id` is no other entry's of the feed. `is_full`: `html` is the whole article, and not a summary of the page at `address`.
+    `id` is no other entry's of the feed. `link`: `address` with its fragment. `is_full`: `html` is the whole article, and not a
+    summary of the page at `address`.
     """
 
     id: str
@@ -67,6 +69,12 @@ class FeedEntry:
     html: str
     is_full: bool
     tags: tuple[str, ...] = ()
+    link: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has neither a title nor words or media."""
+        return not self.title and not _SAYS.search(unescape(self.html))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +262,7 @@ def _made(given: str, named: tuple[Any, str], files: list[tuple[Any, Any]], feed
     rest["author"] = _words(rest["author"])
     rest["is_full"] = rest["is_full"] or address is None
     rest["html"] += _attached(files, feed)
-    entry = FeedEntry(_UNPRINTABLE.sub("", given)[:_MOST_TITLE], address, **rest)
+    entry = FeedEntry(_UNPRINTABLE.sub("", given)[:_MOST_TITLE], address, **rest, link=link)
     told = (entry.id, entry.title, entry.published)
     names = (
         entry.id or None,

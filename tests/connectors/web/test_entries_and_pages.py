@@ -296,3 +296,66 @@ def test_new_headline_of_an_entry_is_new_content(blog: Host, reader: Reader, kin
     reader.sync(source)
     assert row.content is not None and (row.content.title, normalize(row.content).text) == ("New", "Same")
     assert row.content_hash != before
+
+
+@pytest.mark.parametrize("kind", ["full", "summary"])
+def test_date_of_an_entry_in_the_future_is_none(blog: Host, reader: Reader, kind: str) -> None:
+    dates = "<pubDate>Fri, 07 Mar 2025 10:00:00 GMT</pubDate><atom:updated>2099-03-07T10:00:00Z</atom:updated>"
+    future = "<pubDate>Sat, 07 Mar 2099 10:00:00 GMT</pubDate>"
+    first, second = (
+        entry(number, blog.address(f"/{number}"), **{kind: "Some text"}).replace("</title>", f"</title>{told}")
+        for number, told in enumerate((dates, future))
+    )
+    blog.put("/0", page(_LONG))
+    blog.pages["/1"] = Page.of(page(_LONG + " More of it."), "text/html")
+    blog.pages["/1"] = replace(blog.pages["/1"], modified="Sat, 07 Mar 2099 10:00:00 GMT")
+    feed = rss(first, second).replace("<rss ", '<rss xmlns:atom="http://www.w3.org/2005/Atom" ')
+    reader.sync(reader.connector(blog.put("/feed", feed)))
+    found = [reader.ledger.rows[blog.address(f"/{number}")].item.modified for number in range(2)]
+    assert [day and day.year for day in found] == [2025, None]
+
+
+def test_new_address_of_a_redirect_is_kept(blog: Host, reader: Reader) -> None:
+    moved, target = blog.address("/a"), blog.put("/target", page(_LONG))
+    blog.pages["/a"] = Page.moved("/target")
+    entries = entry(1, moved, summary="Short"), entry(2, target, summary="Other"), entry(3, full="Whole")
+    reader.sync(reader.connector(blog.put("/feed", rss(*entries))))
+    metadata = {place: row.content.metadata for place, row in reader.ledger.rows.items() if row.content}
+    assert metadata.pop(moved) == {"url": moved, "redirected": target}
+    assert all("redirected" not in each for each in metadata.values()) and len(metadata) == 2
+
+
+def test_fragment_of_a_link_is_kept(blog: Host, reader: Reader) -> None:
+    blog.put("/a", page(_LONG))
+    blog.put("/b", page(f"{_LONG} Again."))
+    links = [blog.address(path) for path in ("/a#part", "/b#!/x", "/c#one", "/c#two")]
+    entries = [entry(number, link, summary="Short" * (number + 1)) for number, link in enumerate(links[:1] + links[2:])]
+    listed = blog.put("/list", f"{links[1]}\n", "text/plain")
+    reader.sync(reader.connector(blog.put("/feed", rss(*entries)), listed))
+    found = sorted(row.content.metadata["url"] for row in reader.ledger.rows.values() if row.content)
+    assert found == links
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "<item></item>",
+        "<item><guid>1</guid><title> </title><description></description></item>",
+        "<item><guid>1</guid><description>&lt;p&gt;&amp;nbsp;&lt;/p&gt;</description></item>",
+        "".join(f"<item><guid>{name}</guid><link>http://{{host}}/a</link></item>" for name in "xy"),
+    ],
+)
+def test_entry_without_title_and_text_is_no_document(blog: Host, reader: Reader, entries: str) -> None:
+    source = reader.connector(blog.put("/feed", rss(entries.replace("{host}", blog.name), entry(2, full="Other"))))
+    for _ in range(2):
+        report = reader.sync(source)
+        assert (len(reader.ledger.present()), report.failed, report.deleted) == (1, {}, set())
+    kept = rss("<item><guid>1</guid><description>&lt;img src='/x.png'&gt;</description></item>")
+    assert len(reader.sync(reader.connector(blog.put("/pictures", kept))).new) == 1
+
+
+def test_page_with_a_nul_character_is_read(blog: Host, reader: Reader) -> None:
+    address = blog.put("/a", f"<!DOCTYPE html><html><body><p>A \0 in it. {_LONG}</p></body></html>")
+    reader.sync(reader.connector(address))
+    found = _document(reader, address)
+    assert _LONG in found.text and found.media_type == "text/html"
