@@ -74,3 +74,13 @@ def test_test_scale_checks_its_programs_before_the_environment_is_made() -> None
     recipe = (ROOT / "Makefile").read_text().partition("\ntest-scale:")[2].partition("\n\n")[0].splitlines()
     assert "setup" not in recipe[0].partition("##")[0]
     assert recipe[1].strip() == f"$(call needs,{' '.join(f'{name}={package}' for name, package in PACKAGES.items())})"
+
+
+def test_lines_of_templates_are_short_enough_to_compare() -> None:
+    long = {
+        f"{file.name}:{number}"
+        for file in (ROOT / "web" / "templates").glob("*.html")
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 200
+    }
+    assert long == set()
