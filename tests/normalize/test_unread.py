@@ -10,6 +10,7 @@ import zipfile
 import pytest
 
 from catchment.content.normalize import normalize
+from catchment.errors import ParseError
 from catchment.model import Document, RawContent
 from tests.normalize import samples
 
@@ -306,3 +307,23 @@ def test_marks_of_notes_lead_to_their_notes_once(body: str, marked: str) -> None
     assert sorted(rest[len(expected) :]) == sorted(
         f"Note: {kind}{n}" for kind in notes for n in (1, 2) if f"{kind}{n}" not in names
     )
+
+
+def test_descriptions_of_pictures_and_marks_of_comments_are_read() -> None:
+    picture = '<w:p><w:r><w:drawing><wp:docPr xmlns:wp="wp" id="1" name="x" descr="A weir in spring"/></w:drawing></w:r></w:p>'
+    remark = '<w:p><w:r><w:t>The gate</w:t></w:r><w:r><w:commentReference w:id="3"/></w:r></w:p>'
+    comments = f'<w:comments {_WORD}><w:comment w:id="3">{_paragraph("which gate?")}</w:comment></w:comments>'
+    text = _docx((("comments", "comments.xml"),), {"word/comments.xml": comments}, picture + remark).text
+    assert text.startswith("The gate[^cmt3]\n\n[^cmt3]:")
+    assert text.endswith("A weir in spring")
+    assert "which gate?" in text
+
+
+@pytest.mark.parametrize(("content", "word"), [(b"Only a plain text.\n", "change its extension to .txt"), (b"", "")])
+def test_text_or_nothing_under_the_name_of_an_office_file_is_told(content: bytes, word: str) -> None:
+    for name in ("a.docx", "a.odt", "a.pptx", "a.xlsx"):
+        if content:
+            with pytest.raises(ParseError, match=word):
+                normalize(RawContent(content, name))
+        else:
+            assert normalize(RawContent(content, name)).warnings == ("the file is empty",)

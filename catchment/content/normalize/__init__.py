@@ -77,7 +77,7 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, addres
     if reader is None:
         raise Skipped(SkipReason.UNSUPPORTED)
     if not data:
-        return Document(text="", media_type=kind)
+        return Document(text="", media_type=kind, warnings=("the file is empty",) if reader is Reader.OFFICE else ())
     match reader:
         case Reader.NOTE:
             return markdown(data, encoding)

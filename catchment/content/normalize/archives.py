@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 
+from catchment.content.normalize.decode import is_text
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
 
@@ -90,6 +91,8 @@ def opened(data: bytes) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, UnicodeDecodeError) as error:
+        if is_text(data):
+            raise ParseError("the file is text and not a zip package; change its extension to .txt") from error
         raise ParseError("the zip file is damaged; fetch or save it again") from error
 
 

@@ -53,6 +53,7 @@ _FICTION = "application/x-fictionbook+xml"
 _EMPHASIS = re.compile(rb"</?(?:emphasis|strong|strikethrough|style|sub|sup|code)\b[^<>]*>")
 """Tags of FictionBook within words, around which xberg sets spaces."""
 _MAX_CHUNKS = 100
+_HEAD = 1_024
 _PRIVATE = re.compile("[\uf000-\uf0ff]")
 """Characters without a meaning outside of their font."""
 _SCANNED = "no text found; scanned pages need text recognition, which is off"
@@ -62,7 +63,7 @@ _EMPTY = "no text found"
 def office(data: bytes, media_type: str) -> Document:
     """Read an office file. Raises ParseError if it is damaged or encrypted, ResourceExhausted if it exceeds a limit."""
     kind = _basic_type(media_type)
-    if kind.startswith(_ODF) and not data.startswith(b"PK"):
+    if kind.startswith(_ODF) and not data.startswith(b"PK") and b"<" in data[:_HEAD]:
         data = flat.packaged(data, kind)
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):

@@ -15,7 +15,7 @@ from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
 
 _TAG = re.compile(
-    rb"</w:r>(?P<loose>\s*+[^<\s][^<]*+)|<(?P<end>/)?(?:w:(?P<word>br(?=\s[^<>]*:type)|cr|ptab|sym|noBreakHyphen|pgNum|(?:day|month|year)(?:Long|Short))"
+    rb"</w:r>(?P<loose>\s*+[^<\s][^<]*+)|<(?P<end>/)?(?:w:(?P<word>br(?=\s[^<>]*:type)|cr|ptab|sym|noBreakHyphen|commentReference|pgNum|(?:day|month|year)(?:Long|Short))"
     rb"|text:(?P<space>s|tab|line-break|soft-page-break)|w:moveFrom|w:rt|text:ruby-text)(?=[\s/>])(?P<attributes>[^<>]*)>"
 )
 """A tag of an element that is replaced (`word`, `space`), or dropped with its content; or the text between two runs (`loose`).
@@ -24,6 +24,7 @@ xberg knows these prefixes only.
 """
 _FONT = re.compile(rb":font\s*=\s*[\"']([^\"']*)")
 _CODE = re.compile(rb":char\s*=\s*[\"'](?!00[01]|[dD][89a-fA-F]|[fF]{3})([0-9A-Fa-f]{4})[\"']")
+_ID = re.compile(rb":id\s*=\s*[\"'](\d+)[\"']")
 ESCAPED_CONTROLS = re.compile(r" ?(?:_x00[01][0-9A-Fa-f]_ ?)+")
 """Control characters that Office escapes as `_x000D_`, by rule in the texts of workbooks only (see `decoded`)."""
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -75,6 +76,9 @@ def _run_content(tag: re.Match[bytes]) -> bytes:
         return b"<w:br/>"
     if tag["word"] == b"noBreakHyphen":
         return "<w:t>\u2011</w:t>".encode()
+    if tag["word"] == b"commentReference":
+        named = _ID.search(tag["attributes"])
+        return b"<w:t>[^cmt%s]</w:t>" % named[1] if named else b""
     code = _CODE.search(tag["attributes"]) if tag["word"] == b"sym" else None
     if code is None:
         return b"<w:tab/>"

@@ -20,6 +20,8 @@ _T = TypeVar("_T")
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\[\^\w+\]|</?\w+>")
 _NOT_A_WORD = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
+_WRITTEN = {"textpath": "string", "docPr": "descr"}
+"""Elements with text in an attribute: WordArt of VML, and the description of a picture."""
 _PARAGRAPHS = frozenset({"p", "h"})
 _BREAKS = frozenset({"br", "cr", "tab", "s", "line-break", "ptab"})
 _SKIPPED = frozenset(
@@ -196,7 +198,8 @@ class _Search:
         reader = _Paragraphs(is_mixed=is_mixed, is_margin=is_margin)
         self._attempt(lambda: self._package.feed(part, reader))
         for margin, paragraph in reader.paragraphs:
-            is_missing = self._written.lacks_a_word(paragraph) if is_read else not self._written.has(paragraph)
+            words = _ADDRESS.sub(" ", paragraph)
+            is_missing = self._written.lacks_a_word(words) if is_read else not self._written.has(words)
             line = f"{margin.capitalize()}: {paragraph}" if margin else f"{label}{paragraph}"
             if is_missing and line not in self._unread.lines[-50:]:
                 self._unread.lines.append(line)
@@ -239,7 +242,7 @@ class _Paragraphs:
             self._has_no_notes = self._is_placeholder = False
         elif name == "ph":
             self._has_no_notes = attributes.get("type") in _NO_NOTES
-        elif name == "textpath" and (words := attributes.get("string", "").strip()):
+        elif words := " ".join(attributes.get(_WRITTEN.get(name, ""), "").split()):
             self.paragraphs.append(("", words))
         elif name == "showingPlcHdr":
             self._is_placeholder = True
