@@ -69,7 +69,11 @@ def because(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str
             entry = ledger.quarantine.show(item.job)
             return f"quarantined ({entry.reason}: {entry.message}); see `catchment quarantine show {item.job}`"
         case JobState.RETRYING:
-            return f"failed; next attempt {when(item.not_before)}"
+            error = ledger.queue.job(item.job).error if item.job is not None else None
+            message = (error or "").partition(": ")[2]
+            return (
+                f"failed{f' ({item.job_reason}: {message})' if message else ''}; next attempt {when(item.not_before)}"
+            )
         case JobState.RUNNING:
             return "being processed"
         case JobState.CANCELLED:

@@ -13,8 +13,10 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 from catchment.contracts import Known, Parse, parse_here
 from catchment.errors import (
+    AccessDenied,
     FetchFailed,
     ItemError,
+    LoginFailed,
     Skipped,
     SourceError,
     SourceInvalid,
@@ -90,6 +92,8 @@ class WebConnector:
             seed = self._seed(name)
         except Skipped as error:
             raise SourceInvalid(str(error)) from error
+        except AccessDenied as error:
+            raise LoginFailed(str(error)) from error
         except ItemError as error:
             raise SourceUnavailable(f"{error}; correct the address, or try again later") from error
         finally:

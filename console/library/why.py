@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import NoConsent, NotFound, PageSilent
+from catchment.errors import BadInput, NoConsent, NotFound, PageSilent
 from catchment.runtime import web_process
 from catchment.runtime.home import expanded
 from console import arguments, completion, render, session
@@ -148,7 +148,7 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
     if not exists and (hindrance := obstacle(file)):
         return [f"{path}: cannot look: {hindrance}"]
     if not inside:
-        if not exists and (reasons := _lacking_consent(entries)):
+        if not exists and (reasons := _lacking_consent(entries) or _of_feed(path, entries)):
             return reasons
         if not exists:
             raise NotFound(f"{path!r}: no such item or file; see `catchment jobs list`")
@@ -157,6 +157,34 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
     reasons = []
     for name, locator in inside.items():
         reasons += _why_not_in(name, locator, entries[name], exists)
+    return reasons
+
+
+def _of_feed(address: str, entries: Mapping[str, SourceEntry]) -> list[str]:
+    """Return what web sources know of the address of a feed or list, which is no item while it can be read."""
+    from connectors.web.address import host_of, normalized
+    from connectors.web.hosts import failing_since
+    from connectors.web.marks import HOST, READ
+    from connectors.web.settings import WebSettings
+
+    try:
+        place = normalized(address)
+    except BadInput:
+        return []
+    reasons = []
+    for name, settings in ((name, entry.settings) for name, entry in entries.items()):
+        if not isinstance(settings, WebSettings) or not settings.allowed.host_for(place):
+            continue
+        marks: Mapping[str, str] = {}
+        with suppress(NotFound), session.reading() as ledger:
+            marks = ledger.intake.known(ledger.sources.get(name).id).marks()
+        kind = marks.get(READ + place, "").partition(" ")[0].replace("_", " ")
+        failing = marks.get(HOST + host_of(place))
+        if not (kind or failing or place in settings.addresses):
+            continue
+        reason = f"{kind}, read; what it names is in the library" if kind else "not read yet"
+        again = f"; its host does not answer since {render.local(failing_since(failing))}" if failing else ""
+        reasons.append(f"{name}: {reason}{again}; see `catchment sources show {name}`")
     return reasons
 
 

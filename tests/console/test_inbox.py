@@ -15,6 +15,7 @@ from catchment.model import Item, Skip
 from catchment.pacing import HostLimits
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from connectors.web.marks import HOST, READ
 from connectors.web.seeds import MOST_ADDRESSES
 from deployments.actions import inbox
 from tests.console.conftest import Cli
@@ -149,3 +150,17 @@ def test_lines_of_a_file_that_name_no_address_are_counted(cli: Cli, tmp_path: Pa
     said = cli("queue", "import", str(file), "--consent")
     assert said.out.splitlines()[0] == "inbox: 1 added, 0 known"
     assert "list.txt: 2 lines name no address: first line 1" in said.err and "secret" not in said.err
+
+
+def test_why_tells_of_a_feed_that_is_read_or_waits(cli: Cli, state: Path) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    assert cli("why", "https://example.org/feed").code == 4
+    with closing(Ledger.open(Home(state).database_url)) as ledger:
+        source = ledger.sources.get("inbox").id
+        sync = ledger.syncs.begin(source, run="run-1", owner=identity(), code_version="0.1.0", alive=alive)
+        ledger.intake.record(sync.id, [], {f"{READ}https://example.org/feed": "feed 12"})
+        assert "inbox: feed, read" in cli("why", "HTTPS://example.org/feed#top").out
+        assert cli("why", "https://example.org/other").code == 4
+        ledger.intake.record(sync.id, [], {f"{HOST}example.org": ledger.now().isoformat()})
+    assert "inbox: not read yet; its host does not answer since 2" in cli("why", "https://example.org/other").out
+    assert cli("why", "https://elsewhere.example/feed").code == 4

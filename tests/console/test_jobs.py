@@ -184,7 +184,7 @@ def test_dropped_deletions_leave_everything_in_the_library(emptied: Path, cli: C
         ("Hive.md", "in the library as document "),
         ("Swarm.md", "in the library as document "),
         ("broken.pdf", "quarantined (parse_error: the PDF ends too early); see `catchment quarantine show "),
-        ("later.md", "failed; next attempt in "),
+        ("later.md", "failed (connector_error: it was busy); next attempt in "),
         ("big.bin", "skipped: too large"),
         ("new.md", "waiting to be processed"),
     ],

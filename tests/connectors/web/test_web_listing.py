@@ -16,6 +16,7 @@ from catchment.errors import (
     AccessDenied,
     BadInput,
     FetchFailed,
+    LoginFailed,
     SkipReason,
     SourceInvalid,
     SourceUnavailable,
@@ -896,6 +897,9 @@ def test_probe_describes_the_first_address(small_web: SmallWeb, reader: Reader, 
     file = tmp_path / "list.txt"
     file.write_text(f"{feed}\nhttp://one.example/\nhttp://two.example/a\n")
     assert reader.connector(str(file), feed).probe() == "list.txt: 3 addresses of 3 hosts, and 1 more"
+    host.pages["/private"] = Page(b"who are you", status=401)
+    with pytest.raises(LoginFailed, match="needs a login"):
+        reader.connector(host.address("/private")).probe()
     for problem in (host.address("/missing"), small_web.dead().address()):
         with pytest.raises(Exception, match="; "):
             reader.connector(problem).probe()
