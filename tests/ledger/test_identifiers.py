@@ -9,6 +9,7 @@ from sqlite3 import connect
 import pytest
 
 from catchment.ledger import Ledger
+from catchment.ledger.library import word_parts
 from catchment.ledger.library.word_parts import parts, pieces_of
 from tests.ledger.older import BEFORE_0009
 from tests.ledger.test_search import ask, found, put
@@ -42,6 +43,50 @@ def test_runs_of_parts_are_indexed_and_long_noise_is_not() -> None:
     assert parts("aB" * 40) == ""
     assert parts("aB" * 30) == "ba"
     assert parts("水文 and gitHub").split() == ["水文", "文", "git", "hub"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Ka**tze**nklo", "katzenklo"),
+        ("un*glaub*lich **Uhr**werk ***a*b** x", "unglaublich uhrwerk ab"),
+        ("~~dele~~ted Donau&shy;dampf", "deleted donaudampf"),
+        ('<b>Uhr</b>werk <span class="x">Ä</span>rger H<sub>2</sub>O a<B><i>b</i></b>c', "uhrwerk arger h2o abc"),
+        ("жел**ез**о", "железо"),
+        ("**Uhr und Werk**zeug", "werkzeug"),
+        ("**Uhr** werk, *so*. a * b 2*3 ~~x~~ y a<br>b a<p>b 1<2 snake_case _so_ *.txt a~b AT&T", ""),
+    ],
+)
+def test_words_with_markup_inside_are_indexed_without_it(text: str, words: str) -> None:
+    assert parts(text) == words
+
+
+@pytest.mark.databases
+def test_word_with_markup_inside_is_found_as_a_whole(world: World) -> None:
+    put(world, "a.md", "das Ka**tze**nklo, ein жел**ез**о", language="de")
+    put(world, "b.md", "the <b>Uhr</b>werk is un*glaub*lich ~~dele~~ted")
+    for query in ("katzenklo", "железо", "Katzenklos", "katzenk*", "katzenklo das", "Katzenkol"):
+        assert found(world, query) == ["a.md"], query
+    for query in ("Uhrwerk", "unglaublich uhr", "deleted", "UHRWERK -katzenklo", "the unglaubliche uhrwerk of it"):
+        assert found(world, query) == ["b.md"], query
+    assert ask(world, "katzenklo").hits[0].snippet == "das [Katzenklo], ein железо"
+    assert ask(world, "uhrwerk -unglaublich").total == 0
+    assert world.ledger.check(deep=True) == []
+
+
+@pytest.mark.databases
+def test_words_with_markup_of_an_earlier_library_are_found(world: World) -> None:
+    put(world, "Uhr**werk**.md", "das Ka**tze**nklo und ein HttpClient")
+    with world.ledger._store.write() as writing:
+        for table in (word_parts.CHUNKS, word_parts.DOCUMENTS):
+            word_parts.clear(writing, table)
+        writing.connection.exec_driver_sql("UPDATE revision SET version_num = '0012'")
+    world.ledger.close()
+    with closing(Ledger.open(world.url, clock=world.clock)) as ledger:
+        migrated = World(world.url, world.clock, ledger)
+        for query in ("katzenklo", "uhrwerk", "http"):
+            assert found(migrated, query) == ["Uhr**werk**.md"], query
+        assert ledger.check(deep=True) == []
 
 
 @pytest.mark.parametrize(

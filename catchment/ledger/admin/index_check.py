@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from sqlalchemy import ColumnElement, delete, select, text, true
 
@@ -79,8 +79,9 @@ def _passages_with_parts(reading: Reading) -> Iterator[tuple[int, str]]:
     # The plus keeps SQLite from using the index by content, which would require sorting all chunks in memory.
     may_have = (
         "length(text) < length(CAST(text AS BLOB)) OR text GLOB '*[a-z0-9][A-Z]*' OR text GLOB '*[A-Z][A-Z][a-z]*'"
+        " OR text GLOB '*[A-Za-z0-9][*~<&]*'"
         if reading.sqlite
-        else "length(text) < octet_length(text) OR text ~ '[a-z0-9][A-Z]|[A-Z]{2}[a-z]'"
+        else "length(text) < octet_length(text) OR text ~ '[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9][*~<&]'"
     )
     rows = f"""SELECT id, content_id, start, stop FROM chunks
         WHERE +content_id IN (SELECT id FROM contents WHERE {may_have})"""
@@ -115,6 +116,17 @@ def rebuild(writing: Writing) -> None:
         word_index.learn_names(writing, among(writing, documents.c.id, part))
 
 
+def rebuild_parts(writing: Writing) -> None:
+    """Build the indexes of word parts anew. Reads the texts that may have some."""
+    for table, texts in (
+        (word_parts.CHUNKS, _passages_with_parts(writing)),
+        (word_parts.DOCUMENTS, _names_with_parts(writing)),
+    ):
+        word_parts.clear(writing, table)
+        while some := list(islice(texts, _AT_ONCE)):
+            word_parts.add(writing, table, some)
+
+
 def _in_order(reading: Reading, query: str) -> Iterator[AnyRow]:
     return iter(reading.execute(text(f"{query} ORDER BY 1").execution_options(yield_per=2_000)))
 
@@ -136,6 +148,7 @@ def check_ways(reading: Reading) -> list[str]:
     return []
 
 
+_AT_ONCE = 1_000
 _LARGE = 200_000
 """Size in characters from which the chunks of a text are sliced before the comparison; see `_passages_with_parts`."""
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0012"
+REVISION = "0013"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
