@@ -158,10 +158,10 @@ def server(running: bool, answers: bool, transition: str | None = None, at: str 
         return Condition("server", WARN, f"Catchment is {transition}", "check again in a minute")
     if running and answers:
         return Condition("server", OK, "the Prefect server responds")
-    text, remedy = "Catchment is not running", "catchment up --detach"
-    if running:
-        text, remedy = "the Prefect server does not respond", f"syncs wait for it; restart it on its machine: {at}"
-    if running and not at:
+    text, remedy = "the Prefect server does not respond", f"syncs wait for it; restart it on its machine: {at}"
+    if not running:
+        text, remedy = "Catchment is not running", "catchment up --detach"
+    elif not at:
         remedy = f"it restarts automatically; if this persists for a minute: {RESTART}"
     return Condition("server", FAIL, text, remedy, ReasonCode.SERVER_SILENT)
 
@@ -183,16 +183,13 @@ def scheduler(schedules: int, planned: int, due: Sequence[datetime], now: dateti
 
 def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetime) -> Condition:
     """Check that a worker is online, and report its load."""
-    text = remedy = ""
-    if last_seen is None:
-        text, remedy = "no worker is online", "it restarts automatically; if this persists, "
-    elif now - last_seen > _SILENT:
-        text = f"no heartbeat of the worker; the last one {_span(now - last_seen)} ago"
-        remedy = "it restarts automatically; if this persists, "
-    elif status and status.problem:
+    remedy = f"see `catchment logs worker`, then: {RESTART}"
+    if last_seen is None or now - last_seen > _SILENT:
+        text = "no worker is online" + (f"; last heartbeat {_span(now - last_seen)} ago" if last_seen else "")
+        remedy = f"it restarts automatically; if this persists, {remedy}"
+        return Condition("worker", FAIL, text, remedy, ReasonCode.WORKER_SILENT)
+    if status and status.problem:
         text = f"{status.problem} several times in a row; it restarts after growing pauses"
-    if text:
-        remedy += f"see `catchment logs worker`, then: {RESTART}"
         return Condition("worker", FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     if status is None:
         return Condition("worker", OK, "online")
