@@ -5,7 +5,7 @@ Pauses and blackout windows are listed last. They are intended, so the badge doe
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -22,7 +22,6 @@ from catchment.ledger import (
     Ledger,
     ListPage,
     QuarantineEntry,
-    Source,
 )
 from catchment.pacing.operator_rules import windows_of
 from catchment.pacing.windows import blocked_until
@@ -30,7 +29,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
 from catchment.telemetry.incidents import UNREAD, ReasonCode
 from catchment.views.health import HealthReport
-from catchment.views.telemetry.incidents import OF_ITEMS, IncidentView, opened
+from catchment.views.telemetry.incidents import OF_ITEMS, opened
 
 _OPENING = 2_000
 """Characters of the last good version that are shown beside an error."""
@@ -170,12 +169,9 @@ class DeletionsView:
 
 def trouble(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> TroubleView:
     """Return all problems and pauses. `unsaved`: as for `incidents.opened`."""
-    report, sources = HealthReport.read(home), ledger.sources.all()
-    held = {f"source:{source.name}" for source in sources if source.state == "held"}
-    deletions = {f"source:{hold.source}": hold.count for hold in ledger.intake.holds()}
-    urgent = [_incident(one, held, deletions) for one in _incidents(ledger, unsaved)]
-    urgent += [_cluster(one) for one in ledger.quarantine.clusters()]
-    return TroubleView((*urgent, *_intended(ledger, home, sources)), len(urgent), report.at if report else None)
+    report = HealthReport.read(home)
+    urgent = [*_incidents(ledger, unsaved), *map(_cluster, ledger.quarantine.clusters())]
+    return TroubleView((*urgent, *_intended(ledger, home)), len(urgent), report.at if report else None)
 
 
 def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
@@ -246,21 +242,31 @@ def problem_and_remedy(message: str, reason: Reason) -> tuple[str, str]:
     return problem, remedy or _HELP[reason]
 
 
-def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[IncidentView]:
-    """Return the open incidents. That many items of a source fail is told by the causes of its quarantine."""
-    stats = ledger.quarantine.stats()
-    return [one for one in opened(ledger, unsaved) if not (one.reason in OF_ITEMS and stats.get(one.about))]
+def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
+    """Return the open incidents, without those that a decision has solved and that close in some seconds.
 
-
-def _incident(one: IncidentView, held: Container[str], deletions: Mapping[str, int]) -> TroubleRow:
-    kind, subject, title, count = TroubleKind.INCIDENT, str(one.id), f"{one.about}: {one.message}", 0
-    if one.reason in UNREAD and one.subject in held:
-        kind, subject, title = TroubleKind.HELD, one.about, one.message
-    elif one.reason == ReasonCode.DELETIONS_HELD:
-        kind, subject, title, count = TroubleKind.DELETIONS, one.about, one.message, deletions.get(one.subject, 0)
-    return TroubleRow(
-        kind, subject, title, one.remedy, count, one.opened_at, incident=one.id or None, reason=one.reason
-    )
+    That many items of a source fail is told by the causes of its quarantine.
+    """
+    held = {source.name for source in ledger.sources.all() if source.state == "held"}
+    holds = {hold.source: hold.count for hold in ledger.intake.holds()}
+    stats, rows = ledger.quarantine.stats(), []
+    for one in opened(ledger, unsaved):
+        kind, subject, title = TroubleKind.INCIDENT, str(one.id), f"{one.about}: {one.message}"
+        if one.reason == ReasonCode.DELETIONS_HELD:
+            kind, subject, title = TroubleKind.DELETIONS, one.about, one.message
+        elif one.reason in UNREAD and one.about in held:
+            kind, subject, title = TroubleKind.HELD, one.about, one.message
+        count = holds.get(subject, 0) if kind is TroubleKind.DELETIONS else 0
+        is_solved = (one.reason == ReasonCode.SOURCE_HELD and kind is not TroubleKind.HELD) or (
+            kind is TroubleKind.DELETIONS and not count
+        )
+        if is_solved or (one.reason in OF_ITEMS and stats.get(one.about)):
+            continue
+        number = one.id or None
+        rows.append(
+            TroubleRow(kind, subject, title, one.remedy, count, one.opened_at, incident=number, reason=one.reason)
+        )
+    return rows
 
 
 def _cluster(found: Cluster) -> TroubleRow:
@@ -268,10 +274,10 @@ def _cluster(found: Cluster) -> TroubleRow:
     return TroubleRow(TroubleKind.CLUSTER, found.id, title, remedy, found.count, since=found.first)
 
 
-def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator[TroubleRow]:
+def _intended(ledger: Ledger, home: Home) -> Iterator[TroubleRow]:
     """Yield the paused sources, and the rules that pause now."""
     report = ServerReport.read(home)
-    for source in sources:
+    for source in ledger.sources.all():
         if source.state == "paused":
             decision = next(iter(ledger.history.decisions(["paused"], 1, source.id)), None)
             title = source.state_reason or "paused by an operator"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +17,7 @@ from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from deployments.health.incident_watch import IncidentWatch
 from deployments.sources.entries import Timing, prepare
 from deployments.sources.sources_file import SourcesFile
 from tests.acceptance.person import PROJECT
@@ -260,6 +261,9 @@ def _in_trouble(folder: Path) -> Home:
     world.ledger.sources.hold("papers", "catchment", "permission denied")
     with SourcesFile.changing(home.sources_file) as file:
         file.add(prepare("local_files", str(folder), "papers", {}, Timing()))
+    IncidentWatch(
+        home, lambda: world.ledger, lambda: nullcontext(world.ledger), dict, lambda _: None, is_up=False
+    ).judge()
     world.ledger.close()
     return home
 

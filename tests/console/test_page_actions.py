@@ -291,7 +291,8 @@ def test_held_source_says_why_and_can_be_resumed(desk: Desk, client: TestClient)
     assert 'action="/actions/sources.resume"' in page
     at, said = post(client, "sources.resume", name="notes", reason=WHY)
     assert (at, "no sync could be started" in said) == ("/sources/notes", True)
-    assert "It is synced as planned." in shown(client, "/trouble/sources/notes")
+    assert "no open problem" in shown(client, "/trouble/sources/notes")
+    assert "held" not in shown(client, "/trouble").partition('id="queue"')[2].partition("</nav>")[0]
 
 
 def test_held_deletions_are_reviewed_by_folder(desk: Desk, client: TestClient) -> None:
