@@ -22,7 +22,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of, worst
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of
 
 _LITTLE = 5_000_000_000
 DISK_FULL_BYTES = 100_000_000
@@ -332,22 +332,16 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Condition]:
     """Check that consents are given and not about to expire: the worst of each source, if one of its scopes needs attention."""
     conditions: dict[str, Condition] = {}
     for one in found:
-        verdict, text, remedy = WARN, one.problem, one.remedy
+        text = one.problem or (f"consent expires on {one.expires:%Y-%m-%d}" if one.expires else "")
+        ends_soon = one.expires is not None and one.expires - now < _SOON
+        verdict = FAIL if one.state is ConsentState.PURGING else WARN if one.problem or ends_soon else OK
         if one.state is ConsentState.WITHDRAWN:
-            verdict, remedy = OK, ""
-        elif one.state is ConsentState.PURGING:
-            verdict = FAIL
-        elif not text and one.expires is None:
-            continue
-        elif not text and one.expires:
-            soon = one.expires - now < _SOON
-            verdict, remedy = (WARN, remedy) if soon else (OK, "")
-            text = f"consent expires on {one.expires:%Y-%m-%d}"
-        subject = f"source:{one.source}"
-        condition = Condition(f"consent {one.source}", verdict, text, remedy, ReasonCode.CONSENT_ENDING, subject)
-        before = conditions.setdefault(one.source, condition)
-        if worst((before, condition)) is not before.verdict:
-            conditions[one.source] = condition
+            verdict = OK
+        if text:
+            remedy, subject = one.remedy if verdict is not OK else "", f"source:{one.source}"
+            condition = Condition(f"consent {one.source}", verdict, text, remedy, ReasonCode.CONSENT_ENDING, subject)
+            before = conditions.setdefault(one.source, condition)
+            conditions[one.source] = max(before, condition, key=lambda each: [*Verdict].index(each.verdict))
     return [*conditions.values()]
 
 

@@ -251,21 +251,21 @@ def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
     holds = {hold.source: hold.count for hold in ledger.intake.holds()}
     stats, rows = ledger.quarantine.stats(), []
     for one in opened(ledger, unsaved):
-        kind, subject, title = TroubleKind.INCIDENT, str(one.id), f"{one.about}: {one.message}"
+        kind, is_listed, count = TroubleKind.INCIDENT, True, 0
         if one.reason == ReasonCode.DELETIONS_HELD:
-            kind, subject, title = TroubleKind.DELETIONS, one.about, one.message
+            kind, is_listed, count = TroubleKind.DELETIONS, one.about in holds, holds.get(one.about, 0)
         elif one.reason in UNREAD and one.about in held:
-            kind, subject, title = TroubleKind.HELD, one.about, one.message
-        count = holds.get(subject, 0) if kind is TroubleKind.DELETIONS else 0
-        is_solved = (one.reason == ReasonCode.SOURCE_HELD and kind is not TroubleKind.HELD) or (
-            kind is TroubleKind.DELETIONS and not count
-        )
-        if is_solved or (one.reason in OF_ITEMS and stats.get(one.about)):
-            continue
-        number = one.id or None
-        rows.append(
-            TroubleRow(kind, subject, title, one.remedy, count, one.opened_at, incident=number, reason=one.reason)
-        )
+            kind = TroubleKind.HELD
+        elif one.reason == ReasonCode.SOURCE_HELD:
+            is_listed = False
+        elif one.reason in OF_ITEMS:
+            is_listed = not stats.get(one.about)
+        if is_listed:
+            subject, title = one.about, one.message
+            if kind is TroubleKind.INCIDENT:
+                subject, title = str(one.id), f"{one.about}: {one.message}"
+            row = TroubleRow(kind, subject, title, one.remedy, count, one.opened_at, reason=one.reason)
+            rows.append(replace(row, incident=one.id or None))
     return rows
 
 
