@@ -24,7 +24,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.web_process import WebAddress
 from catchment.sync import supply
-from catchment.telemetry.incidents import Condition, Verdict
+from catchment.telemetry.incidents import Condition, Verdict, worst
 from catchment.views import health as probes
 from catchment.views.health import HealthReport
 from connectors.imap import Imap
@@ -243,7 +243,7 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(
     assert page.main() == 1
     assert len(shown) == 2
     report = HealthReport.read(Home(filled))
-    assert report is not None and probes.worst(report.findings) is Verdict.FAIL
+    assert report is not None and worst(report.findings) is Verdict.FAIL
     assert datetime.now(UTC) - report.at < timedelta(minutes=1)
     assert "Health: 1 check failed " in cli("status").out
 
