@@ -166,7 +166,7 @@ class PageLooks:
             self._due(state)
         if wanted.known is None or wanted.known.version != kept.version:
             self._run.pages.put(kept)
-        elif wanted.known.attributes == attributes:
+        elif wanted.known.attributes == attributes or (state and self._is_known(wanted, version, state)):
             return
         size, date = len(kept.response.body), _dated(entries)
         item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
@@ -235,10 +235,7 @@ class PageLooks:
         is_same = wanted.page == text and wanted.has(entries)
         version = (wanted.version if is_same else None) or joined_version(text, entries)
         if before is not None and wanted.version == version:
-            # A proof or deep listing that finds the same leaves the time of the next look.
-            state = self._followed(wanted, before.unchanged(now, response), response)
-            if not self._run.deep or before.missing:
-                yield from self._present(wanted, version, state)
+            yield from self._present(wanted, version, self._followed(wanted, before.unchanged(now, response), response))
             return
         is_shared = wanted.page != text and self._answers.is_shared(wanted.container, text, wanted.locator)
         answer = WaitingAnswer(wanted.locator, text, response)
@@ -391,17 +388,35 @@ class PageLooks:
         if wanted.depth:
             yield from self._skipped(wanted, SkipReason.EXCLUDED, state)
             return
+        if self._is_known(wanted, _FAILED, state):
+            return
         self._due(state)
         self.recorded.add(wanted.locator)
         yield Failure(item_of(wanted, _FAILED, wanted.attributes(state)), error)
 
     def _skipped(self, wanted: Wanted, reason: SkipReason, state: PageState | None = None) -> Iterator[Change]:
         version = _NO_CONTENT + reason
-        if state is not None or wanted.known is None or wanted.known.version != version:
+        is_known = self._is_known(wanted, version, state) if state else wanted.known and wanted.known.version == version
+        if not is_known:
             self.recorded.add(wanted.locator)
             yield Skip(item_of(wanted, version, wanted.attributes(state)), reason)
 
+    def _is_known(self, wanted: Wanted, version: str, state: PageState) -> bool:
+        """Return whether a proof or deep listing found the same again, which leaves the time of the next look."""
+        before, known = wanted.state, wanted.known
+        if not self._run.deep or before is None or known is None:
+            return False
+        if state.missing and before.next <= self._run.clock():
+            return False  # This look counts for the deletion.
+        told = wanted.attributes().items() <= known.attributes.items()
+        is_same = told and (known.version, before.warning, before.followed) == (version, state.warning, state.followed)
+        if is_same:
+            self._due(before)
+        return is_same
+
     def _present(self, wanted: Wanted, version: str, state: PageState) -> Iterator[Change]:
+        if self._is_known(wanted, version, state):
+            return
         self._due(state)
         yield from self._upsert(wanted, item_of(wanted, version, wanted.attributes(state)))
 

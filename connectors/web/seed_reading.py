@@ -288,11 +288,11 @@ class Seeds:
         if isinstance(error, HostNotAllowed):
             # The consent names the hosts of excluded addresses.
             self.excluded.add(f"http://{error.host}/")
-            return FetchFailed(f"{host_of(address)}: leads to another host ({error})")
+            return NoSuchAddress(f"{host_of(address)}: leads to another host ({error})")
         if error.skip_reason is SkipReason.TOO_LARGE:
             most = MOST_BYTES // 1_000_000
-            return FetchFailed(f"{host_of(address)}: a feed or list larger than {most} MB; correct it in its list")
-        return FetchFailed(f"{host_of(address)}: {error}")
+            return NoSuchAddress(f"{host_of(address)}: a feed or list larger than {most} MB; correct it in its list")
+        return NoSuchAddress(f"{host_of(address)}: {error}")
 
     def _confirm(self, address: str, response: WebResponse) -> None:
         """Note that a seed did not change, and the validators that its host has for it now."""

@@ -15,6 +15,7 @@ import pytest
 from catchment.errors import (
     AccessDenied,
     BadInput,
+    FailureClass,
     FetchFailed,
     LoginFailed,
     SkipReason,
@@ -402,16 +403,40 @@ def test_feed_that_may_not_be_read_any_more_fails_and_keeps_its_entries(
     [before] = reader.ledger.documents()
     good, path = host.pages, address.removeprefix(host.address(""))
     host.pages = {**good, path: answer}
-    for _ in range(3):
-        report = reader.sync(source, deep=True)
-        assert reason in str(report.failed[address]) and before in reader.ledger.documents()
+    report = reader.sync(source)
+    assert reason in str(report.failed[address])
+    assert report.failed[address].failure_class is FailureClass.PERMANENT
+    for deep in (False, True, False):
         clock.wait(days=2)
-    if "host" in reason:
-        assert report.skipped or "http://elsewhere.example/" in reader.ledger.present()
+        assert set(reader.sync(source, deep=deep).failed) == (set() if deep else {address})
+        assert before in reader.ledger.documents()
+    assert report.skipped == ({"http://elsewhere.example/": SkipReason.EXCLUDED} if "host" in reason else {})
     host.pages = good
     report = reader.sync(source, deep=True)
     assert (report.failed, list(reader.ledger.documents())) == ({}, [before])
     assert address not in reader.ledger.present()
+
+
+def test_proof_finds_no_difference_where_pages_fail_as_before(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    host, other = small_web.hosts
+    host.pages |= {
+        "/moved": Page.moved(other.address("/"), 302),
+        "/missing": Page(status=404, etag=""),
+        "/broken": Page(b"x", status=500),
+        "/login": Page(b"x", status=401),
+    }
+    pages = [host.put("/good", page("the heron")), *(host.address(path) for path in [*host.pages])]
+    feed = host.put("/feed", rss(*(entry(number, link, summary="short") for number, link in enumerate(pages))))
+    listed = put_list(host, *(host.address(f"/no/{number}") for number in range(2)), *pages[1:3])
+    moved = host.address("/moved-feed")
+    host.pages["/moved-feed"] = Page.moved(other.address("/feed"))
+    source = reader.connector(feed, listed, moved)
+    for _ in range(2):
+        reader.sync(source)
+    clock.wait(hours=3)
+    assert reader.sync(source, deep=True).item_changes == []
 
 
 def test_page_with_an_odd_date_stops_no_other(small_web: SmallWeb, reader: Reader) -> None:
