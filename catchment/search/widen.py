@@ -36,6 +36,9 @@ _RARE = 2
 _MUCH_MORE = 3
 _LONGEST = 30
 _BEGINNING = 3
+_ARABIC = re.compile("[\u0620-\u064a]")
+_BEFORE = ("", "ال", "بال", "كال", "لل", "و", "ف", "ب")
+"""What an Arabic word begins with: the article, particles, or both, as far as Snowball removes them."""
 
 
 def widen(
@@ -125,16 +128,21 @@ def _alike(
         for term in alike
         if stemmers and len(term.words) >= _LEAST_FOR_FORMS and term.words.isalpha()
     }
-    prefixes = {
-        term: term.words[: max(_LEAST_FOR_FORMS, min(map(len, chain.from_iterable(own))) - 1)]
-        for term, own in stems.items()
-    }
-    listed = vocabulary.beginning(set(prefixes.values()))
+    prefixes = {term: [*_beginnings(term.words, {*chain.from_iterable(own)})] for term, own in stems.items()}
+    listed = vocabulary.beginning(set(chain.from_iterable(prefixes.values())))
     for term, own in stems.items():
-        words = listed[prefixes[term]]
+        words = [*chain.from_iterable(map(listed.__getitem__, prefixes[term]))]
         for stemmer, mine in zip(stemmers, own, strict=True):
             alike[term] |= {word for word, stem in zip(words, stemmer.stemWords(words), strict=True) if stem in mine}
     return alike
+
+
+def _beginnings(word: str, stems: Collection[str]) -> Iterator[str]:
+    """Yield how words with one of these stems may begin."""
+    length = max(_LEAST_FOR_FORMS, min(map(len, stems)) - 1)
+    yield word[:length]
+    if _ARABIC.match(word):
+        yield from {before + stem[:length] for stem in stems for before in _BEFORE} - {word[:length]}
 
 
 def _plain(stem: str) -> str:

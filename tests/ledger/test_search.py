@@ -55,6 +55,9 @@ def found(world: World, text: str) -> list[str]:
         ("Das Haus am Fluss", "de", "Häuser"),
         ("les chevaux noirs", "fr", "noire"),
         ("красивые дома", "ru", "красивая"),
+        ("اشترى العسل من السوق", "ar", "عسل"),
+        ("عسل من السوق", "ar", "العسل"),
+        ("بالعسل والخبز", "ar", "العسل"),
     ],
 )
 def test_other_forms_of_a_word_are_found(world: World, text: str, language: str, query: str) -> None:
