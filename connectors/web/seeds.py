@@ -118,7 +118,7 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
         return SeedKind.PAGE
     lines = _written(decode(data if is_file else data[:_SAMPLE_BYTES], None).text)
     sample = [_begins(text) for _, text in (lines if is_file else islice(lines, _SAMPLE))]
-    is_list = sum(sample) * (len(sample) + 1 if is_file else 2) > len(sample)
+    is_list = any(sample) if is_file else sum(sample) * 2 > len(sample)
     return SeedKind.ADDRESSES if is_list or (not sample and name.endswith((".txt", ".jsonl"))) else SeedKind.PAGE
 
 

@@ -165,7 +165,7 @@ class WebListing:
             else:
                 self._named_by(seed)
             yield from self._checkpoint()
-        # A list names pages only, so that an entry of a feed may have to have a locator of its own.
+        # The pages of lists come first: a whole entry with the address of one has another locator.
         for name in feeds:
             if (found := self._seeds.seed(name)) is not None:
                 yield from self._feed(found)
@@ -299,7 +299,8 @@ class WebListing:
         else:
             feeds = feeds_in(item.attributes) if item else {}
             is_taken, is_page = feed not in feeds and any(map(self._seeds.names, feeds)), not (item and _is_entry(item))
-        return own if is_taken and not (is_page and self._has_page(entry) and own not in self._pages.items) else address
+        joins = is_page and self._has_page(entry) and own not in self._pages.items
+        return own if is_taken and not joins else address
 
     def _has_page(self, entry: FeedEntry) -> bool:
         """Return whether an entry is a summary of a page that is to be read."""
