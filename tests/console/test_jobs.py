@@ -160,7 +160,7 @@ def emptied(filled: Path) -> Path:
 def test_held_deletions_are_shown_and_nothing_is_gone_yet(emptied: Path, cli: Cli) -> None:
     [hold] = cli("deletions", "list", "--json").json
     assert (hold["source"], hold["deletions"]) == ("notes", 2)
-    assert "notes: 2 deletions held for confirmation" in cli("status").out
+    assert "2 deletions wait for a decision" in cli("status").out
     assert len(cli("search", "hive", "--json").json) == 2
     assert "the deletion is held" in cli("why", "Hive.md").out
 

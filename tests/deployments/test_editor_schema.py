@@ -15,6 +15,7 @@ from catchment.settings import Home
 from connectors import kinds
 from deployments.sources import editor_schema
 from deployments.sources.sources_file import SourcesFile, entrypoint
+from deployments.sources.sources_version import VERSION
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "github": {"repositories": ["me/*"], "since": "2025-01-01", "limits": {"max_mb": 1}},
@@ -27,7 +28,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def file(kind: str, change: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     return {
-        "version": 1,
+        "version": VERSION,
         "pull": [],
         "deployments": [
             {
