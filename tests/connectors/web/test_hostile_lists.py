@@ -19,7 +19,7 @@ from tests.connectors.web.conftest import Clock, Reader, entry, page, put_list, 
 from tests.connectors.web.server import Page, SmallWeb
 
 _DEEP = 100_000
-_LIMITS = Limits(stall_seconds=10, memory_mb=512)
+_LIMITS = Limits(stall_seconds=2, memory_mb=512)
 _FEED = "application/rss+xml"
 _SITEMAP = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</urlset>'
 _INDEX = '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</sitemapindex>'
@@ -27,7 +27,7 @@ _INDEX = '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ParserPool]:
-    with ParserPool(2) as made:
+    with ParserPool(2, preload=["connectors.web.seed_reading", "connectors.web.feeds", "feedparser"]) as made:
         yield made
 
 
