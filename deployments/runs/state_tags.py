@@ -1,6 +1,7 @@
 """The tags that show the state of a source in Prefect's list of deployments: `held`, `failing` or `paused`.
 
 The sources file does not have them. A deploy, by whatever program, removes them; its event puts them back at once.
+The tag is the first one: the list shows only one or two.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
 from catchment.views.sources import state_of
 from deployments.server.client import api, everything
+from deployments.server.run_names import STATE_TAGS
 from deployments.server.running import Running
-from deployments.sources.placement import MARKS, other_host_of
+from deployments.sources.placement import other_host_of
 
 
 def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> Set[str]:
@@ -23,12 +25,12 @@ def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> 
     A joined host marks those that it has deployed. Raises LedgerError, TryAgain if the server does not respond.
     """
     marks = {source.name: found for source in ledger.sources.all() if (found := tag_of(ledger, source, report))}
-    marked = {"operator": "or_", "name": {"any_": [*marks]}, "tags": {"any_": [*MARKS]}}
+    marked = {"operator": "or_", "name": {"any_": [*marks]}, "tags": {"any_": [*STATE_TAGS]}}
     membership = Membership.of(home)
     with api(running) as client:
         for row in everything(client, "deployments", {"deployments": marked}):
-            own = [tag for tag in row["tags"] if tag not in MARKS]
-            tags = [*own, marks[row["name"]]] if row["name"] in marks else own
+            own = [tag for tag in row["tags"] if tag not in STATE_TAGS]
+            tags = [marks[row["name"]], *own] if row["name"] in marks else own
             if "source" in own and tags != row["tags"] and not other_host_of(row, membership):
                 client.patch(f"/deployments/{row['id']}", json={"tags": tags}).raise_unless_missing()
     return marks.keys()

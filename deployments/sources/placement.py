@@ -15,12 +15,11 @@ from catchment.errors import BadInput, ConfigError, Refused
 from catchment.runtime.membership import ANY, Membership
 from catchment.settings import SecretReference, SourceSettings
 from deployments.server.client import api, everything
+from deployments.server.run_names import STATE_TAGS
 from deployments.server.running import Running
 from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
-MARKS = ("held", "failing", "paused")
-"""Tags that a deployment has while its source is in such a state; `deployments/runs/state_tags.py` sets them."""
 _TAG = "host:"
 _TIMING = ("interval", "cron", "rrule", "timezone", "anchor_date", "day_or")
 _AROUND = ("active", "parameters", "slug")
@@ -112,7 +111,7 @@ def written(row: Mapping[str, Any], queue: str | None = None) -> dict[str, Any]:
     return {
         "name": row["name"],
         "entrypoint": row["entrypoint"],
-        "tags": [tag for tag in row["tags"] if tag not in MARKS and not tag.startswith(_TAG)],
+        "tags": [tag for tag in row["tags"] if tag not in STATE_TAGS and not tag.startswith(_TAG)],
         "parameters": row["parameters"],
         **({"schedules": [_schedule(one) for one in row["schedules"]]} if row["schedules"] else {}),
         **({"paused": True} if row["paused"] else {}),

@@ -23,6 +23,7 @@ from tests.deployments.conftest import STANDIN
 from tests.waiting import until
 
 NAME = "marked"
+_DAILY = "[{slug: main, interval: 86400, timezone: UTC}]"
 SECONDS = 20.0
 """Much less than the time between two looks of the worker."""
 
@@ -30,7 +31,7 @@ SECONDS = 20.0
 @pytest.fixture
 def file(server_home: Home, server: Running, tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "prefect.yaml"
-    file.write_text(STANDIN.format(name=NAME, seconds=0, schedules="[]") + "    tags: [source, mine]\n")
+    file.write_text(STANDIN.format(name=NAME, seconds=0, schedules=_DAILY) + "    tags: [source, mine]\n")
     deploy(server_home, server, file=file)
     yield file
     undeploy(server_home, server, NAME)
@@ -42,7 +43,7 @@ def row(client: Client) -> dict[str, Any]:
 
 
 def tags(client: Client, *wanted: str) -> None:
-    until(lambda: row(client)["tags"] == ["source", "mine", *wanted], seconds=SECONDS)
+    until(lambda: row(client)["tags"] == [*wanted, "source", "mine"], seconds=SECONDS)
 
 
 @pytest.mark.server
@@ -67,6 +68,12 @@ def test_tags_follow_the_state_and_outlast_a_deploy(server_home: Home, server: R
         client.patch(f"/deployments/{row(client)['id']}", json={"paused": False}).raise_for_status()
         client.patch(f"/deployments/{row(client)['id']}", json={"version": "of the test"}).raise_for_status()
         tags(client, "held")
+        deployment = f"/deployments/{row(client)['id']}"
+        client.post(f"{deployment}/schedule", json={"max_runs": 1}).raise_for_status()
+        client.post(f"{deployment}/create_flow_run", json={"tags": ["urgent"]}).raise_for_status()
+        query = {"flow_runs": {"deployment_id": {"any_": [row(client)["id"]]}}}
+        runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+        assert {tag for run in runs for tag in run["tags"]} == {"source", "mine", "urgent", "auto-scheduled"}
         updated = row(client)["updated"]
         deploy(server_home, server, file=file)
         assert row(client)["updated"] == updated, "a tag is no reason to deploy again"
