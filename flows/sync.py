@@ -26,7 +26,7 @@ from tasks.coalesce import (
 from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported, finished
-from tasks.report import explained, name_run, report, schedule_next, showing_progress
+from tasks.report import explained, name_failed_run, name_run, report, schedule_next, showing_progress
 from tasks.run_states import CANCELLED, FAILED, QUARANTINED, REFUSED, SKIPPED, WAITING
 from tasks.source_events import announce
 from tasks.sync_tasks import each, process_item, process_other_items
@@ -216,7 +216,7 @@ async def _failed(opened: Session, error: SourceError) -> State:
     held = sync.outcome == "quarantined"
     reason = explained(sync.source.name, error)
     get_run_logger().error(reason)
-    await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
+    await name_failed_run(f"{sync.source.name}: {'held' if held else 'failed'}", error)
     if not held:
         return FAILED.because(reason)
-    return QUARANTINED.because(f"{reason} Held until: `catchment sources resume {sync.source.name}`")
+    return QUARANTINED.because(f"Held until: `catchment sources resume {sync.source.name}`. {reason}")

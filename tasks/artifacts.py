@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from catchment.ledger import Ledger, ListPage, QuarantineEntry
+from catchment.ledger import FAILED_OUTCOMES, Ledger, ListPage, QuarantineEntry
 from catchment.runtime.home import Home
 from catchment.runtime.web_process import page_address
 from catchment.views.sources import SourceStanding, standings
@@ -64,11 +64,16 @@ def quarantine(home: Home, source: str, found: ListPage[QuarantineEntry]) -> Mar
 def library(ledger: Ledger, home: Home) -> MarkdownText:
     """Return the sources with their numbers, and the totals."""
     found = standings(ledger, home)
-    rows = [(as_text(one.name), one.kind, one.state, *map("{:,}".format, _numbers(one))) for one in found]
+    rows = [(as_text(one.name), one.kind, _state(one), *map("{:,}".format, _numbers(one))) for one in found]
     totals = [sum(numbers) for numbers in zip(*map(_numbers, found), strict=True)] or [0, 0, 0]
     total = ("**all**", "", "", *(f"**{number:,}**" for number in totals))
     headers = ("source", "kind", "state", "documents", "waiting", "in quarantine")
     return MarkdownText(table(headers, [*rows, total]), f"Library: {totals[0]:,} documents of {len(found)} sources")
+
+
+def _state(one: SourceStanding) -> str:
+    is_failing = one.last_sync is not None and one.last_sync.outcome in FAILED_OUTCOMES
+    return "failing" if one.state == "active" and is_failing else one.state
 
 
 def _numbers(one: SourceStanding) -> tuple[int, int, int]:

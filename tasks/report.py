@@ -90,15 +90,15 @@ async def report(opened: Session, more: str = "") -> None:
     """Name the run after its result, followed by `more`, and create its artifacts if something changed."""
     sync, result = opened.sync, opened.sync.progress.sentence()
     work = "" if sync.backfill is None else f"backfill {sync.backfill.id}, "
-    name = name_run(f"{sync.source.name}: {work}{result} {more}".rstrip())
-    await asyncio.gather(name, *([] if result == NOTHING_TO_DO else [_create_artifacts(opened)]))
+    name = f"{sync.source.name}: {work}{result} {more}".rstrip()
+    await asyncio.gather(name_run(name), *([] if result == NOTHING_TO_DO else [_create_artifacts(opened, name)]))
 
 
-async def _create_artifacts(opened: Session) -> None:
+async def _create_artifacts(opened: Session, result: str) -> None:
     """Create a table with the numbers of items, and the quarantine of the source if it differs from the last one."""
     sync, name = opened.sync, opened.sync.source.name
     rows = [{"step": step.replace("_", " "), "items": n} for step, n in sync.progress.summary().items() if n]
-    headline = _headline(sync, await opened.call(sync.rule))
+    headline = _headline(sync, result, await opened.call(sync.rule))
     await acreate_table_artifact(rows, key=artifact_key(name, "summary"), description=headline)
     text, description = quarantine(Home.default(), name, await opened.call(sync.quarantined, SHOWN))
     if _published.get(name, NOTHING) != text:
@@ -119,13 +119,13 @@ def with_page(text: str, path: str) -> str:
     return f"{text} See {address} for details." if address else text
 
 
-def _headline(sync: SourceSync, rule: str) -> str:
-    """The sync's ID, duration and speed. The worker reports the resource usage when the processes have exited."""
+def _headline(sync: SourceSync, result: str, rule: str) -> str:
+    """The result, and the sync's ID, duration and speed. The worker reports the resources when the processes have exited."""
     began = sync.sync.began
     took = max((datetime.now(UTC) - began).total_seconds(), 0.001)
-    words = [f"Sync {sync.sync.id} of {sync.source.name}: took {took:.1f} s"]
-    if items := sync.progress.done():
-        words.append(f"{items / took:.0f} items a second")
+    words = [f"{result}; sync {sync.sync.id} took {took:.1f} s"]
+    if (speed := sync.progress.done() / took) >= 1:
+        words.append(f"{speed:.0f} items a second")
     if rule:
         words.append(f"ruled: {rule}")
     if (due := flow_run.scheduled_start_time) is not None:
@@ -138,6 +138,11 @@ async def name_run(name: str) -> None:
     if flow_run.id:
         async with get_client() as client:
             await client.update_flow_run(UUID(flow_run.id), name=name)
+
+
+async def name_failed_run(name: str, error: SourceError) -> None:
+    """Rename the flow run, with the kind of problem."""
+    await name_run(f"{name} ({reason_of(error)})")
 
 
 async def schedule_next(name: str, moment: datetime | None) -> None:

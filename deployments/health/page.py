@@ -9,6 +9,7 @@ Exits with 1 if a check fails, or the result could not be published.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ from tasks.artifacts import (
     table,
 )
 
-_MARKS = {OK: "✅ ok", WARN: "⚠️ warn", FAIL: "❌ fail"}
+_WORST_FIRST = (FAIL, WARN, OK)
 
 
 def main() -> int:
@@ -98,11 +99,14 @@ def publish(home: Home, state: Running, findings: Sequence[Condition]) -> None:
 
 
 def of_health(findings: Sequence[Condition], now: datetime) -> MarkdownText:
-    """Return the findings as a table, and when they were made."""
-    rows = [[as_text(cell) for cell in (one.probe, _MARKS[one.verdict], one.message, one.remedy)] for one in findings]
-    text = table(("probe", "", "finding", "remedy"), rows)
+    """Return the findings as a table, worst first, and when they were made."""
+    ordered = sorted(findings, key=lambda one: _WORST_FIRST.index(one.verdict))
+    rows = [[as_text(cell) for cell in (one.probe, one.verdict, one.message, one.remedy)] for one in ordered]
+    text = table(("probe", "verdict", "finding", "remedy"), rows)
+    numbers = Counter(one.verdict for one in findings)
+    counts = ", ".join(f"{numbers[verdict]} {verdict}" for verdict in _WORST_FIRST if numbers[verdict])
     again = "Rechecked every 5 minutes (every minute while something fails)."
-    return MarkdownText(f"{text}\n\n{again}", f"Health: {worst(findings)}; last checked {now:%Y-%m-%d %H:%M:%S} UTC")
+    return MarkdownText(f"{text}\n\n{again}", f"Health: {counts}; last checked {now:%Y-%m-%d %H:%M:%S} UTC")
 
 
 if __name__ == "__main__":

@@ -142,7 +142,12 @@ def test_quarantine_of_a_source_links_to_the_page_of_each_item(page: Page, perso
 
 def test_repeatedly_failing_source_is_shown_as_paused(page: Page, person: Person) -> None:
     page.goto(first_run(person, "lost: held"))
-    shows(page, "lost: held", "Quarantined", "A source cannot be reached or read. No document is deleted meanwhile.")
+    shows(
+        page,
+        "lost: held (source.unreachable)",
+        "Quarantined",
+        "A source cannot be reached or read. No document is deleted meanwhile.",
+    )
     shows(page, "Check the network, mount the disk", "Held until: `catchment sources resume lost`")
 
 

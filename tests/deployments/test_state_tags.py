@@ -19,6 +19,7 @@ from deployments.runs.state_tags import tag_of
 from deployments.server.client import Client, api
 from deployments.server.running import Running
 from deployments.sources.deploy import deploy, undeploy
+from tasks.artifacts import library
 from tests.deployments.conftest import STANDIN
 from tests.waiting import until
 
@@ -102,3 +103,11 @@ def test_tag_of_a_failed_sync_lasts_until_one_completes(home: Home) -> None:
 
         outcomes: list[Outcome | None] = ["completed", "failed", "yielded", "crashed", None, "cancelled", "quarantined"]
         assert [tag(outcome) for outcome in outcomes] == ["", "failing", "", "failing", "failing", "", "held"]
+
+
+def test_library_artifact_shows_a_failing_source(home: Home) -> None:
+    with closing(Ledger.open(home)) as ledger:
+        source = ledger.sources.put(NAME, "local_files", Priority.NORMAL)
+        sync = ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False)
+        ledger.syncs.end(sync.id, "failed", {})
+        assert f"| {NAME} | local_files | failing |" in library(ledger, home).data

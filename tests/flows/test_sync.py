@@ -55,7 +55,7 @@ def test_run_is_named_after_its_result_and_has_subflows(window: Window, folder: 
     assert sorted(subflow["name"] for subflow in subflows) == ["extract slice 1", "normalize slice 1"]
     (artifact,) = window.ask("artifacts", artifacts={"key": {"any_": ["parts-summary"]}})
     assert '"succeeded"' in artifact["data"]
-    how = r"Sync \d+ of parts: took \d+\.\d s, \d+ items a second, waited \d+\.\d s"
+    how = r"parts: 3 added or updated; sync \d+ took \d+\.\d s(, \d+ items a second)?, waited \d+\.\d s"
     assert re.fullmatch(how, artifact["description"])
 
 
@@ -166,7 +166,7 @@ def test_source_lost_during_a_retry_fails_the_sync_not_the_item(
     assert state.name == "Failed"
     assert str(state.message).startswith("A source cannot be reached or read. No document is deleted meanwhile.")
     run = window.run_of("gone-meanwhile")
-    assert run["name"] == "gone-meanwhile: failed"
+    assert run["name"] == "gone-meanwhile: failed (source.unreachable)"
     (item,) = [task for task in window.tasks(run["id"], 3) if "item" in task["name"]]
     assert (item["state"]["type"], item["run_count"]) == ("FAILED", 1)
     assert item["state"]["message"] == "A source cannot be reached or read (SourceUnavailable)"
