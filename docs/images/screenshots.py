@@ -84,11 +84,11 @@ def main() -> None:
 
 
 def _take_prefect(browser: Browser) -> None:
-    """Take a sync, its failed item, an item that was retried, and a step of a sync that continues after a crash."""
+    """Take a sync, its failed item, an item that was retried, a step after a crash, the sources, and the health."""
     slow, many = PLACE / "Slow", PLACE / "Many"
     slow.mkdir()
     (slow / "Long.md").write_text("word " * 12_000_000, encoding="utf-8")
-    tries = ("--set", "limits.stall_seconds=0.005", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
+    tries = ("--set", "limits.stall_seconds=0.05", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
     _catchment("sources", "add", "local_files", str(slow), "--name", "slow", *tries)
     _catchment("sync", "slow", "--wait")
     generate(many, 6_000)
@@ -96,6 +96,7 @@ def _take_prefect(browser: Browser) -> None:
     _catchment("sync", "many")
     _kill_runner_after_a_batch()
     _catchment("sync", "many", "--wait")
+    _have_sources_in_trouble()
     server = running(HOME)
     assert server is not None
     page = browser.new_page(viewport={"width": 1180, "height": 610})
@@ -103,20 +104,38 @@ def _take_prefect(browser: Browser) -> None:
     page.locator("input[type=password]").fill(server.login)
     page.keyboard.press("Enter")
     page.get_by_text("Flow Runs").first.wait_for()
-    for name, tab, which in (
-        ("item", "Logs", {"name": {"like_": "item %: parse_error"}}),
-        ("retried", "Details", {"name": {"like_": "item %: timeout"}}),
-        ("cached", "Details", {"state": {"name": {"any_": ["Cached"]}}}),
+    item = _first(server, "task_runs", {"name": {"like_": "item %: parse_error"}})
+    retried = _first(server, "task_runs", {"name": {"like_": "item %: timeout"}})
+    cached = _first(server, "task_runs", {"state": {"name": {"any_": ["Cached"]}}})
+    health = _first(server, "artifacts", {"key": {"any_": ["health"]}})
+    for name, path, text in (
+        ("ui", f"runs/flow-run/{item['flow_run_id']}", "INFO"),
+        ("item", f"runs/task-run/{item['id']}", "ERROR"),
+        ("retried", f"runs/task-run/{retried['id']}", "Run Count"),
+        ("cached", f"runs/task-run/{cached['id']}", "Cache Key"),
+        ("deployments", "deployments", "held"),
+        ("health", f"artifacts/artifact/{health['id']}", "verdict"),
     ):
-        task = _task(server, which)
-        if name == "item":
-            page.goto(f"{server.url}/runs/flow-run/{task['flow_run_id']}")
-            page.wait_for_load_state("networkidle")
-            page.screenshot(path=IMAGES / "prefect-ui.png", animations="disabled")
-        page.goto(f"{server.url}/runs/task-run/{task['id']}")
-        page.get_by_text(tab, exact=True).first.click()
-        page.wait_for_load_state("networkidle")
+        page.goto(f"{server.url}/v2/{path}")
+        page.get_by_text(text, exact=True).first.wait_for()
+        # The graph of a run is drawn after its text.
+        page.wait_for_timeout(2_000)
         page.screenshot(path=IMAGES / f"prefect-{name}.png", animations="disabled")
+
+
+def _have_sources_in_trouble() -> None:
+    """Pause a source, let another one fail once, and a third one until it is held."""
+    _catchment("sources", "pause", "slow", "--reason", "for the picture")
+    for name, syncs in {"archive": 1, "usb-disk": 5}.items():
+        folder = PLACE / name
+        folder.mkdir()
+        _catchment("sources", "add", "local_files", str(folder), "--name", name, "--every", "1h")
+        _catchment("sync", name, "--wait")
+        folder.rmdir()
+        for _ in range(syncs):
+            _catchment("sync", name, "--wait")
+    # The checks report what they found within a minute.
+    time.sleep(75)
 
 
 def _kill_runner_after_a_batch() -> None:
@@ -131,15 +150,15 @@ def _kill_runner_after_a_batch() -> None:
     os.kill(int(status.runner.split(":")[1]), signal.SIGKILL)
 
 
-def _task(server: Running, which: object) -> dict[str, str]:
-    """Return a task run that matches a filter, once the server knows it. Raises SystemExit after 30 s."""
+def _first(server: Running, what: str, which: object) -> dict[str, str]:
+    """Return an object that matches a filter, once the server knows it. Raises SystemExit after 30 s."""
     with api(server) as client:
         for _ in range(150):
-            if found := client.post("/task_runs/filter", json={"task_runs": which, "limit": 1}).json():
+            if found := client.post(f"/{what}/filter", json={what: which, "limit": 1}).json():
                 first: dict[str, str] = found[0]
                 return first
             time.sleep(0.2)
-    raise SystemExit(f"no task run with {which}; repeat `make pictures`")
+    raise SystemExit(f"no {what} with {which}; repeat `make pictures`")
 
 
 @contextmanager
@@ -182,8 +201,8 @@ def _catchment(*arguments: str) -> str:
         text=True,
         check=False,
     )
-    # A sync that holds deletions, and a check that finds trouble, end with a code of their own.
-    if ran.returncode not in (0, 1, 5):
+    # A sync that holds deletions or fails, and a check that finds trouble, end with a code of their own.
+    if ran.returncode not in (0, 1, 5, 10):
         raise SystemExit(f"catchment {' '.join(arguments)}: ended with {ran.returncode}")
     return ran.stdout
 
