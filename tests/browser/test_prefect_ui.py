@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from deployments.server.client import api
 from tests.acceptance.person import Person
 from tests.browser.conftest import picture
+from tests.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
@@ -77,6 +78,48 @@ def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) 
     expect(rows["vault"].first).to_contain_text("Every 15 minutes")
     expect(rows["lost"].first).to_contain_text("07:00 AM")
     expect(rows["many"].first).to_contain_text("Ready")
+
+
+def test_list_of_deployments_shows_the_state_of_a_source(page: Page, url: str) -> None:
+    page.goto(f"{url}/v2/deployments")
+    rows = {name: page.get_by_role("row").filter(has_text=f"{name}sync-") for name in ("vault", "lost")}
+    expect(rows["lost"]).to_contain_text("held")
+    expect(rows["vault"]).not_to_contain_text("held")
+
+
+def test_runs_can_be_filtered_by_our_states(page: Page, url: str) -> None:
+    page.goto(f"{url}/v2/runs")
+    page.get_by_text("All run states").filter(visible=True).first.click()
+    page.get_by_placeholder("Search state names").fill("Quaran")
+    page.get_by_role("menuitem").filter(has_text="Quarantined").click()
+    page.keyboard.press("Escape")
+    shows(page, "lost: held (source.unreachable)", "1 Flow run")
+    expect(page.get_by_text("lost: failed (source.unreachable)")).to_have_count(0)
+
+
+def test_event_feed_can_be_filtered_by_our_events(page: Page, url: str) -> None:
+    ours = page.get_by_text("catchment.*", exact=True).filter(visible=True)
+
+    def are_offered() -> bool:
+        page.goto(f"{url}/v2/events")
+        page.get_by_text("All event types").first.click()
+        page.wait_for_timeout(3_000)
+        return ours.count() > 0
+
+    # Events of the current minute are not offered.
+    until(are_offered, seconds=120)
+    ours.last.click()
+    page.keyboard.press("Escape")
+    shows(page, "catchment.source.held")
+    expect(page.get_by_text("prefect.flow-run.Completed")).to_have_count(0)
+
+
+def test_second_interface_shows_a_run_and_an_artifact(page: Page, person: Person) -> None:
+    page.goto(first_run(person, "vault:").replace("/runs/", "/v2/runs/"))
+    shows(page, "1 quarantined", "Completed", "new or changed items", "What helps")
+    (health,) = ask(person, "artifacts/latest", artifacts={"key": {"any_": ["health"]}})
+    page.goto(f"{person.running.url}/v2/artifacts/artifact/{health['latest_id']}")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("fail")
 
 
 def test_source_run_form_has_typed_settings(page: Page, person: Person) -> None:
