@@ -24,7 +24,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.web_process import WebAddress
 from catchment.sync import supply
-from catchment.telemetry.incidents import Condition, Verdict, worst
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, Verdict, worst
 from catchment.views import health as probes
 from catchment.views.health import HealthReport
 from connectors.imap import Imap
@@ -222,8 +222,8 @@ def test_names_in_the_health_artifact_are_no_markdown() -> None:
 
 
 def test_health_artifact_begins_with_the_failing_checks() -> None:
-    verdicts = [Verdict.OK, Verdict.WARN, Verdict.OK, Verdict.FAIL]
-    findings = [Finding(f"probe {n}", verdict, "told", "") for n, verdict in enumerate(verdicts)]
+    verdicts = [OK, WARN, OK, FAIL]
+    findings = [Condition(f"probe {n}", verdict, "told", "") for n, verdict in enumerate(verdicts)]
     text, description = page.of_health(findings, datetime.now(UTC))
     assert [line[8] for line in text.splitlines() if line.startswith("| probe ") and line[8].isdigit()] == [*"3102"]
     assert description.startswith("Health: 1 fail, 1 warn, 2 ok; last checked ")
