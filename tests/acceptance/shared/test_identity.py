@@ -150,7 +150,7 @@ def test_emptied_root_deletes_no_documents_without_approval(person: Person, tmp_
     assert person.sync("emptied")["held"] == 12
     assert person.source("emptied")["documents"] == 12
     assert person.source("emptied")["held_deletions"] == 12
-    assert "12 deletions held" in person("status").ok().out
+    assert "12 deletions wait for a decision" in person("status").ok().out
     assert "catchment deletions list emptied" in person("why", root / "note 3.md").ok().out
     (hold,) = person("deletions", "list", "emptied", "--json").ok().json
     assert hold["deletions"] == 12
