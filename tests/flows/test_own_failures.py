@@ -124,10 +124,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names that runs are given. Without a run on the server, none would arrive."""
     given: list[str] = []
 
-    async def name(name: str) -> None:
+    async def name(name: str, _error: SourceError | None = None) -> None:
         given.append(name)
 
     monkeypatch.setattr("flows.sync.name_run", name)
+    monkeypatch.setattr("flows.sync.name_failed_run", name)
     monkeypatch.setattr("flows.own_failures.name_run", name)
     monkeypatch.setattr("flows.sync.get_run_logger", logging.getLogger)
     return given
