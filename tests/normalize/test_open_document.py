@@ -67,6 +67,16 @@ def _frame(inside: str, words: str = "") -> str:
         ("<text:table-of-content><text:table-of-content-source/><text:index-body><text:p>Toc</text:p></text:index-body>"
          "</text:table-of-content>", "Toc"),
         ("<text:p># no heading</text:p>", "\\# no heading"),
+        (
+            '<text:p>a <draw:frame><draw:object><math xmlns="m"><semantics><mi>x</mi><annotation>x over y</annotation>'
+            "</semantics></math></draw:object></draw:frame></text:p>", "a\n\nx over y",
+        ),
+        (
+            "<table:table><table:table-row><table:table-cell><text:p>outer</text:p><table:table><table:table-row>"
+            "<table:table-cell><text:p>one</text:p></table:table-cell><table:table-cell><text:p>two</text:p></table:table-cell>"
+            "</table:table-row></table:table></table:table-cell></table:table-row></table:table>",
+            "| outer one two |\n| --- |",
+        ),
         ("<text:p><text:span>two</text:span><text:line-break/>lines</text:p>", "two\nlines"),
     ],
 )  # fmt: skip
@@ -145,6 +155,8 @@ def test_slides_have_titles_and_notes() -> None:
         return f'<draw:page draw:name="x">{rest}{heading}{note}</draw:page>'
 
     body = page("First", _frame("<text:p>one</text:p>")) + page("Second", "", "say it")
+    footer = "<presentation:footer-decl>the foot</presentation:footer-decl>"
+    assert _read(footer + body, "presentation").text.startswith("the foot\n\n## First")
     assert _read(body, "presentation").text == "## First\n\none\n\n## Second\n\nNotes on slide 2: say it"
     drawing = _read("<draw:page><draw:rect><text:p>box</text:p></draw:rect></draw:page>", "drawing")
     assert (drawing.text, drawing.media_type) == ("box", "application/vnd.oasis.opendocument.graphics")

@@ -89,6 +89,12 @@ def test_lists_have_their_levels_and_signs() -> None:
         ('<a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t></a:r>', "10^6^"),
         ('<a:r><a:t>H</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r>', "H2"),
         ("<a:r><a:t># no heading</a:t></a:r>", "\\# no heading"),
+        (
+            '<a14:m xmlns:a14="a14"><m:oMath xmlns:m="m"><m:sSup><m:e><m:r><m:t>10</m:t></m:r></m:e><m:sup><m:r><m:t>6</m:t>'
+            "</m:r></m:sup></m:sSup><m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
+            "</m:oMath></a14:m>",
+            "10^61/2",
+        ),
         ("<a:r/><a:r><a:t/></a:r>", ""),
     ],
 )

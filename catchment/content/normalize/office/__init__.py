@@ -54,6 +54,8 @@ _EMPHASIS = re.compile(rb"</?(?:emphasis|strong|strikethrough|style|sub|sup|code
 """Tags of FictionBook within words, around which xberg sets spaces."""
 _MAX_CHUNKS = 100
 _HEAD = 1_024
+_TIME = re.compile(r"\bDURATION: PT0*(\d+)H(\d\d)M(\d\d)S")
+"""A time in a sheet of OpenDocument, as xberg writes it."""
 _PRIVATE = re.compile("[\uf000-\uf0ff]")
 """Characters without a meaning outside of their font."""
 _SCANNED = "no text found; scanned pages need text recognition, which is off"
@@ -162,7 +164,7 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
         return text, metadata, warnings
     package = Package(data)
     if media_type.startswith(_ODF):
-        metadata = open_document.metadata(package)
+        metadata, text = open_document.metadata(package), _TIME.sub(r"\1:\2:\3", text)
     beside = search(package, text)
     included, refused = _included(beside.chunks)
     return "\n\n".join(filter(None, (text, *included, *beside.lines))), metadata, [*beside.warnings, *refused]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from catchment.content.normalize.office import drawings
 from catchment.content.normalize.office.flow import Flow
 from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
@@ -106,4 +107,4 @@ def _write(flow: Flow, paragraph: Element, links: dict[str, str]) -> None:
             flow.write(run.findtext("t") or "", address, mark, is_struck=is_struck)
         elif run.tag in ("m", "AlternateContent"):
             formula = run if run.tag == "m" else run.find("Choice")
-            flow.write("".join(each.text or "" for each in formula.iter("t")) if formula is not None else "")
+            flow.write(drawings.formula(formula) if formula is not None else "")

@@ -25,6 +25,8 @@ _FULL = f"only the first {MAX_CHARACTERS:,} characters of the cells were read (a
 _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 """The built-in number formats that are dates and times (ECMA-376 part 1, 18.8.30)."""
 _NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+_LEAP_DAY = 60
+"""The number of 29 February 1900."""
 _DURATION = "46"
 """The number of the built-in format `[h]:mm:ss`."""
 _DURATION_CODE = re.compile(r"\[[hms]+\]", re.IGNORECASE)
@@ -333,7 +335,12 @@ def _whole(digits: str, otherwise: int) -> int:
 
 
 def _moment(epoch: datetime, number: float) -> str:
-    moment = epoch + timedelta(seconds=round(number * 86_400))
+    if epoch.year < 1900 and 1 <= number < _LEAP_DAY:
+        number += 1  # this epoch is right behind the day that Excel counts and the calendar does not have
+    try:
+        moment = epoch + timedelta(seconds=round(number * 86_400))
+    except OverflowError:  # behind the year 9999
+        return f"{number:.15g}"
     if number < 1:
         return moment.strftime("%H:%M:%S")
     return moment.strftime("%Y-%m-%d" if moment.hour == moment.minute == moment.second == 0 else "%Y-%m-%d %H:%M:%S")

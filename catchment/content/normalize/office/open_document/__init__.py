@@ -94,6 +94,9 @@ class _Reader:
                     self._table(flow, element)
                 case "page":
                     self._page(flow, element)
+                case "header-decl" | "footer-decl" | "date-time-decl":
+                    flow.write(_collapsed(element.text))
+                    flow.end_paragraph()
                 case name if name in _SHAPES:
                     self._shape(flow, element)
                     flow.end_paragraph()
@@ -108,18 +111,23 @@ class _Reader:
 
     def _table(self, flow: Flow, table: Element) -> None:
         flow.end_paragraph()
-        for row in table.iter("table-row"):
+        for row in _rows(table):
             for cell in row:
                 if cell.tag not in ("table-cell", "covered-table-cell"):
                     continue
-                inside = Flow()
-                self._blocks(inside, cell)
-                words = inside.text()
+                words = self._cell(cell)
                 for _ in range(min(_number(cell, "number-columns-repeated"), _MOST_CELLS if words else 1)):
                     flow.write(words)
                     flow.end_cell()
             flow.end_row()
         flow.end_table()
+
+    def _cell(self, cell: Element) -> str:
+        if cell.find(".//table") is not None:  # a table has no place in a cell of Markdown
+            return " ".join(word for paragraph in cell.iter("p") for word in "".join(paragraph.itertext()).split())
+        inside = Flow()
+        self._blocks(inside, cell)
+        return inside.text()
 
     def _page(self, flow: Flow, page: Element) -> None:
         """Write a slide, its title first, and its notes."""
@@ -195,10 +203,23 @@ class _Reader:
             if root is None:
                 self._objects += 1
                 continue
+            if root.tag == "math":
+                source = root.find(".//annotation")
+                yield " ".join("".join((root if source is None else source).itertext()).split())
+                continue
             words = (" ".join("".join(each.itertext()).split()) for each in root.iter("p"))
             labels = [*dict.fromkeys(word for word in words if any(map(str.isalpha, word)))][:_MOST_LABELS]
             if labels:
                 yield f"Chart: {'; '.join(labels)}"
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    """Yield the rows of a table, without those of tables inside it."""
+    for element in table:
+        if element.tag == "table-row":
+            yield element
+        elif element.tag != "table":
+            yield from _rows(element)
 
 
 def _collapsed(text: str | None) -> str:
