@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.ledger import Ledger
@@ -22,7 +23,7 @@ from deployments.watch.debounce import Debounce
 from deployments.watch.tree import Descriptor, WatchEvent
 
 _FIRST_PAUSE, _LAST_PAUSE = 5.0, 600.0
-_LOOK_SECONDS = 30.0
+_LOOK_SECONDS = 10.0
 """Interval in which a refused secret is compared with the stored one; this does not contact the mail server."""
 _CONSENT_SECONDS = 10.0
 """Interval in which the account's consent is read from the ledger."""
@@ -89,7 +90,7 @@ class WatchedMailbox:
         return self._state
 
     def _listen(self) -> None:
-        """Listen until `close`. Retry after a growing pause; after a refused login, once the secret has changed."""
+        """Listen until `close`. Retry after a growing pause; after a refused login, once it may succeed."""
         pause = _FIRST_PAUSE
         while not self._closed.is_set():
             lost = self._state.state is not Watching.WATCHING
@@ -112,10 +113,11 @@ class WatchedMailbox:
                         self._notify(_INBOX if news else WatchEvent.LOST)
                         lost = False
             except LoginFailed as error:
-                remedy = "retried when the secret changes, or after `catchment down && catchment up --detach`"
-                self._state = WatchState(Watching.LIMITED, f"{error}", remedy)
-                while not self._closed.wait(_LOOK_SECONDS) and not self._differs_from(secret):
-                    pass
+                remedy = f"retried when the secret changes, or after a good sync: catchment sync {self.entry.name}"
+                self._state, refused = WatchState(Watching.LIMITED, f"{error}", remedy), datetime.now(UTC)
+                while not self._closed.wait(_LOOK_SECONDS):
+                    if self._differs_from(secret) or self._was_read_since(refused):
+                        break
             except CatchmentError as error:
                 self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds changes")
                 self._closed.wait(pause)
@@ -127,6 +129,15 @@ class WatchedMailbox:
         with suppress(CatchmentError):
             return self._connector.secret_digest() != secret
         return False
+
+    def _was_read_since(self, moment: datetime) -> bool:
+        """Whether a sync that began later has read the account; False if the ledger cannot be read."""
+
+        def began(ledger: Ledger) -> bool:
+            last = ledger.syncs.last_good(ledger.sources.get(self.entry.name).id)
+            return last is not None and last.began > moment
+
+        return Ledger.ask(self._home, began, False)
 
     def _consented(self) -> bool:
         """Whether consent to read the account is given; False if the ledger cannot be read."""

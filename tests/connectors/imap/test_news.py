@@ -12,9 +12,10 @@ from queue import SimpleQueue
 import pytest
 from imapclient import IMAPClient
 
-from catchment.errors import CatchmentError, TryAgain
+from catchment.errors import CatchmentError, LoginFailed, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import secret_references
+from catchment.runtime.process import alive, identity
 from catchment.runtime.watch_status import Watching
 from catchment.settings import Home
 from connectors.imap import Imap
@@ -267,6 +268,28 @@ def test_watcher_retries_a_refused_login_only_with_a_new_secret(
         assert told.get(timeout=PATIENCE) is WatchEvent.LOST
         assert watched.state().state is Watching.WATCHING
     assert proxy.commands.count(b"LOGIN") == 2
+
+
+def test_watcher_listens_again_after_a_sync_that_could_log_in(
+    watched: WatchedMailbox, told: SimpleQueue[str | WatchEvent], home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
+    refusals, news = [LoginFailed("login refused; check the password")], Imap.news
+
+    def refusing(mail: Imap) -> Iterator[bool]:
+        if refusals:
+            raise refusals.pop()
+        yield from news(mail)
+
+    monkeypatch.setattr(Imap, "news", refusing)
+    watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
+    until(lambda: watched.state().reason, lambda reason: "login refused" in reason)
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.get("mail").id
+        sync = ledger.syncs.begin(source, run="run-1", owner=identity(), code_version="0.1.0", alive=alive)
+        ledger.syncs.end(sync.id, "completed", {})
+    assert told.get(timeout=PATIENCE) is WatchEvent.LOST
+    assert watched.state().state is Watching.WATCHING
 
 
 def test_watcher_does_not_retry_while_the_secret_is_unreadable(
