@@ -26,6 +26,7 @@ from connectors.web.seeds import SeedKind, canonical_of, listed
 from connectors.web.shared_answers import SharedAnswer, SharedAnswers, WaitingAnswer
 from connectors.web.store import (
     StoredResponse,
+    feeds_in,
     joined_version,
     named_in,
     parts_of,
@@ -195,7 +196,8 @@ class PageLooks:
             yield from self._new(wanted, kept)
             return
         is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.looked
-        if state is not None and state.next > now and not (self._run.deep or is_listed_newer):
+        is_newly_told = bool(wanted.entries) and wanted.known is not None and not feeds_in(wanted.known.attributes)
+        if state is not None and state.next > now and not (self._run.deep or is_listed_newer or is_newly_told):
             yield from self._not_due(wanted, state)
             return
         # An answer that nothing changed has no links.

@@ -56,6 +56,8 @@ class WebListing:
         """The pages that feeds and lists name."""
         self._taken: set[str] = set()
         """The seeds of which all that they name is wanted."""
+        self._unjoined: set[str] = set()
+        """The feeds with an entry whose page was recorded before they were known as feeds."""
         self._is_cut = False
         self._looked = 0
 
@@ -124,13 +126,13 @@ class WebListing:
     def _finished(self) -> Iterator[Change]:
         read = self._pages.recorded.union(self._pages.items)
         for name, (mark, locators) in self._parsed.items():
-            self._marks.set(TAKEN + name, mark if read.issuperset(locators) else None)
+            self._marks.set(TAKEN + name, mark if read.issuperset(locators) and name not in self._unjoined else None)
         if not self._is_cut:
             self._forget()
         now = self._run.clock()
         moments = [self._pages.next, *self._queues.left.values()]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
-        is_due = self._is_cut or (self._pages.next is not None and self._pages.next <= now)
+        is_due = self._is_cut or bool(self._unjoined) or (self._pages.next is not None and self._pages.next <= now)
         yield Checkpoint(self._marks.take(), again=now if is_due else again)
 
     def _forget(self) -> None:
@@ -269,6 +271,8 @@ class WebListing:
             named_item.feeds[seed.name] = entry.id
             if is_page:
                 named_item.entries[seed.name] = entry
+                if place in self._pages.recorded:
+                    self._unjoined.add(seed.name)
             else:
                 yield from self._pages.entry(named_item, [entry])
         self._left |= {place: item for place, item in of_feed.items() if place not in named}

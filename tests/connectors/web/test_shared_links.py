@@ -153,3 +153,23 @@ def test_entry_that_an_earlier_version_missed_is_found(blog: Host, reader: Reade
             reader.ledger.marks[name] = f"former {mark}"
     reader.sync(source)
     assert _texts(reader) == ["All of one", "All of two"]
+
+
+def test_page_that_a_text_list_names_before_its_feeds_has_what_they_say(
+    blog: Host, reader: Reader, clock: Clock
+) -> None:
+    """That an address of the list is a feed is known only when the page was read."""
+    address = blog.put("/a", page(_LONG))
+    source = reader.connector(put_list(blog, address, _summary(blog, "one"), _summary(blog, "two")))
+    reports = [reader.sync(source)]
+    while (again := reports[-1].changes[-1].again) is not None and again <= clock.now:  # type: ignore[union-attr]
+        reports.append(reader.sync(source))
+        assert len(reports) < 4
+    text = _documents(reader)[address].text
+    for said in ("one", "two"):
+        assert f"Says {said} of {said}birds" in text
+    assert _LONG in text
+    assert list(_documents(reader)) == [address]
+    clock.wait(days=1)
+    report = reader.sync(source)
+    assert (report.new, report.changed, report.deleted) == (set(), set(), set())
