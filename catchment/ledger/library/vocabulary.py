@@ -18,7 +18,8 @@ from catchment.ledger.library import query_sql
 from catchment.ledger.library.query import Term
 from catchment.ledger.library.word_index import INDEXES
 
-_SAMPLE = 300
+_SAMPLE = 1_000
+"""Documents whose languages are read; a smaller sample misses a language of few notes, and takes its stop words for words."""
 _MOST = 20_000
 """Maximum number of words per query. Only libraries with millions of chunks exceed it for a prefix of three letters."""
 
