@@ -477,7 +477,7 @@ def test_source_that_keeps_failing_is_quarantined_and_held(window: Window, folde
     assert [state.name for state in states] == ["Failed"] * (HELD_AFTER - 1) + ["Quarantined", "Skipped"]
     assert str(states[0].message).startswith("The location of a source is not of its kind")
     assert "`catchment sources test unplugged`" in str(states[0].message)
-    assert str(states[-2].message).endswith("Held until: `catchment sources resume unplugged`")
+    assert str(states[-2].message).startswith("Held until: `catchment sources resume unplugged`. ")
     assert window.run_of("unplugged")["name"] == "unplugged: skipped"
 
 
