@@ -24,7 +24,7 @@ from deployments.supervisor.supervisor import Running
 from tasks import coalesce
 from tasks.run_states import COALESCED
 from tests.hits import find_hits
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.server
 
@@ -98,8 +98,12 @@ def test_run_during_another_sync_is_coalesced_into_a_new_one(
 def test_many_requested_runs_coalesce_into_few_syncs(
     server: Running, server_home: Home, add: Callable[[str], Path]
 ) -> None:
-    add("asked")
-    runs = [start_sync(server, "local_files", "asked") for _ in range(6)]
+    connector = LocalFiles(LocalFilesSettings(root=add("asked")))
+    with open_sync(server_home, connector, "asked", LocalFiles.policy, Priority.NORMAL) as sync:
+        sync.discover()
+        runs = [start_sync(server, "local_files", "asked") for _ in range(6)]
+        until(lambda: [run["state"]["name"] for run in runs_of(server, "asked")], lambda names: COALESCED.name in names)
+        sync.finish("completed")
     assert {wait(server, run, timeout=PATIENCE).state_name for run in runs} == {"Completed"}
     assert {view(server, run).state_type for run in runs} == {"COMPLETED"}
     assert syncs(server_home, "asked") < len(runs)
