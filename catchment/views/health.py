@@ -17,6 +17,7 @@ from typing import Any
 from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Consent, ConsentState, Ledger, SinkRow, SinkState, Source
+from catchment.model import in_words
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
@@ -390,8 +391,4 @@ def _checked(home: Home) -> Path:
 
 
 def _span(length: timedelta) -> str:
-    seconds = max(0.0, length.total_seconds())
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"
+    return in_words(max(0.0, length.total_seconds()))

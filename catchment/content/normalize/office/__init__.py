@@ -1,7 +1,7 @@
 """Read text documents, spreadsheets, presentations, PDF, drawings and e-books.
 
-xberg reads most types. The modules here add the parts of a package that it omits, and read workbooks, iWork files, Visio
-drawings, Mobipocket books and RTF.
+xberg reads Word, binary formats, sheets of OpenDocument and e-books. The modules here add the parts of a package that it
+omits, and read the other types.
 """
 
 from __future__ import annotations
@@ -138,8 +138,9 @@ def _opc(package: Package, read: Callable[[Package], tuple[str, list[str]]]) -> 
 
 
 def _presentation(package: Package) -> tuple[str, list[str]]:
-    text, warnings = slides.text(package)
-    beside = unread.of_slides(package, text)
+    parts = slides.in_order(package)
+    text, warnings = slides.text(package, parts)
+    beside = unread.of_slides(package, parts, text)
     return "\n\n".join(filter(None, (text, *beside.lines))), [*warnings, *beside.warnings]
 
 

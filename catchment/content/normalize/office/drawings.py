@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from xml.etree.ElementTree import Element
 
@@ -38,8 +38,13 @@ def _chart(root: Element) -> list[str]:
     """Return the titles, series and categories of a chart on one line, without numbers."""
     titles = [" ".join(paragraphs(title)) for title in root.iter("title")]
     labels = chain.from_iterable(_labels(each) for name in ("tx", "cat", "xVal", "strDim") for each in root.iter(name))
-    words = list(dict.fromkeys(filter(None, (*titles, *labels))))[:_MAX_LABELS]
-    return [f"Chart: {'; '.join(words)}"] if words else []
+    return chart_line(filter(None, (*titles, *labels)))
+
+
+def chart_line(words: Iterable[str]) -> list[str]:
+    """Return the words of a chart on one line, each once; no line without words."""
+    labels = [*dict.fromkeys(words)][:_MAX_LABELS]
+    return [f"Chart: {'; '.join(labels)}"] if labels else []
 
 
 def _labels(element: Element) -> Iterator[str]:

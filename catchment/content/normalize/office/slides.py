@@ -5,7 +5,7 @@ Emphasis is omitted. `unread` adds notes, comments, charts and diagrams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element
 
 from catchment.content.normalize.office import drawings
@@ -19,12 +19,10 @@ _LISTS = frozenset({"body", "obj", None})
 _SHAPES = frozenset({"sp", "graphicFrame", "pic", "cxnSp"})
 
 
-def text(package: Package) -> tuple[str, list[str]]:
-    """Return the text of all slides, and warnings. Raises ParseError if there is no presentation."""
-    if package.main_part is None:
-        raise ParseError("cannot be read as a presentation; open it in its own program and save it again")
+def text(package: Package, parts: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the text of slides, and warnings."""
     texts, unreadable = [], 0
-    for part in in_order(package):
+    for part in parts:
         try:
             texts.append(_slide(package, part))
         except (ParseError, ResourceExhausted):
@@ -33,8 +31,12 @@ def text(package: Package) -> tuple[str, list[str]]:
 
 
 def in_order(package: Package) -> list[str]:
-    """Return the parts of the slides in the order in which they are shown; those that no list names come last."""
-    main = package.main_part or ""
+    """Return the parts of the slides in the order in which they are shown; those that no list names come last.
+
+    Raises ParseError if there is no presentation.
+    """
+    if (main := package.main_part) is None:
+        raise ParseError("cannot be read as a presentation; open it in its own program and save it again")
     slides = {relation.id: relation.target for relation in package.relations(main) if relation.kind == "slide"}
     listed = (slides.get(each.get("r:id", "")) for each in package.tree(main).iter("sldId"))
     return [*dict.fromkeys((*filter(None, listed), *slides.values()))]

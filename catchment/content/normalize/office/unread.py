@@ -7,11 +7,11 @@ parts that xberg reads, one of their words must be missing too, because links an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from catchment.content.normalize.office import drawings, slides
+from catchment.content.normalize.office import drawings
 from catchment.content.normalize.office.workbooks import PAGE_WORDS
 from catchment.content.normalize.packages import Package, Relation, local_name
 from catchment.errors import ParseError, ResourceExhausted
@@ -77,11 +77,11 @@ def of_document(package: Package, text: str) -> Unread:
     return search.found(related)
 
 
-def of_slides(package: Package, text: str) -> Unread:
+def of_slides(package: Package, slides: Iterable[str], text: str) -> Unread:
     """Return what stands beside the slides of a presentation (OOXML): notes, comments, charts and diagrams."""
     search = _Search(package, text)
     related: list[Relation] = []
-    for number, slide in enumerate(slides.in_order(package), 1):
+    for number, slide in enumerate(slides, 1):
         beside = search.relations(slide)
         search.add_all(f"Notes on slide {number}: ", beside, "notesSlide")
         search.add_all(f"Comment on slide {number}: ", beside, "comments")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from xml.etree.ElementTree import Element
 
+from catchment.content.normalize.office import drawings
 from catchment.content.normalize.office.extraction import Metadata
 from catchment.content.normalize.office.flow import Flow
 from catchment.content.normalize.packages import Package
@@ -27,7 +28,6 @@ _SHAPES = frozenset(
 )
 _MOST_CELLS = 1_000
 """Repetitions of an empty cell or row."""
-_MOST_LABELS = 200
 _SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -125,24 +125,17 @@ class _Reader:
     def _cell(self, cell: Element) -> str:
         if cell.find(".//table") is not None:  # a table has no place in a cell of Markdown
             return " ".join(word for paragraph in cell.iter("p") for word in "".join(paragraph.itertext()).split())
-        inside = Flow()
-        self._blocks(inside, cell)
-        return inside.text()
+        return self._inside(cell)
 
     def _page(self, flow: Flow, page: Element) -> None:
         """Write a slide, its title first, and its notes."""
         number = next(self._slides)
         for shape in sorted(page, key=lambda each: each.get("class") != "title"):
             if shape.tag == "notes":
-                notes = Flow()
-                for note in shape.iter("text-box"):
-                    self._blocks(notes, note)
-                if words := notes.text():
-                    self._notes.append(f"Notes on slide {number}: {' '.join(words.split())}")
+                if words := " ".join(map(self._inside, shape.iter("text-box"))).split():
+                    self._notes.append(f"Notes on slide {number}: {' '.join(words)}")
             elif shape.get("class") == "title":
-                inside = Flow()
-                self._blocks(inside, shape)
-                flow.write(inside.text())
+                flow.write(self._inside(shape))
                 flow.end_paragraph("## ")
             else:
                 self._shape(flow, shape)
@@ -186,7 +179,7 @@ class _Reader:
         """Write the text of a shape beside the paragraph: its paragraphs, its description, the labels of its chart."""
         flow.write(" ")
         described = [each.text or "" for each in shape if each.tag in ("title", "desc")]
-        for part in (*described, self._inside(_without(shape, "title", "desc")), *self._labels(shape)):
+        for part in (*described, self._inside(shape), *self._labels(shape)):
             if part.strip():
                 flow.add_aside(part)
 
@@ -208,9 +201,7 @@ class _Reader:
                 yield " ".join("".join((root if source is None else source).itertext()).split())
                 continue
             words = (" ".join("".join(each.itertext()).split()) for each in root.iter("p"))
-            labels = [*dict.fromkeys(word for word in words if any(map(str.isalpha, word)))][:_MOST_LABELS]
-            if labels:
-                yield f"Chart: {'; '.join(labels)}"
+            yield from drawings.chart_line(word for word in words if any(map(str.isalpha, word)))
 
 
 def _rows(table: Element) -> Iterator[Element]:
@@ -224,12 +215,6 @@ def _rows(table: Element) -> Iterator[Element]:
 
 def _collapsed(text: str | None) -> str:
     return _SPACE.sub(" ", text or "")
-
-
-def _without(element: Element, *tags: str) -> Element:
-    kept = Element(element.tag)
-    kept.extend(each for each in element if each.tag not in tags)
-    return kept
 
 
 def _level(heading: Element) -> int:
