@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound
@@ -20,6 +20,7 @@ from catchment.ledger import OFF, Consent, ConsentState, Ledger, SinkRow, SinkSt
 from catchment.model import in_words
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.runtime.reports import ProcessReport
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
@@ -52,21 +53,12 @@ class LastCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthReport:
+class HealthReport(ProcessReport):
     """The conditions of the last check in the background, and its time (aware). It takes up to ten seconds, so it is kept."""
 
+    file: ClassVar = "health.json"
     at: datetime
     findings: tuple[Condition, ...]
-
-    @classmethod
-    def read(cls, home: Home) -> HealthReport | None:
-        """Return the last report, of any age; None without one."""
-        try:
-            fields = json.loads(_report_file(home).read_bytes())
-            return cls(datetime.fromisoformat(fields["at"]), tuple(map(_of_json, fields["findings"])))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            # Written by another version.
-            return None
 
     def current(self, now: datetime) -> tuple[Condition, ...]:
         """Return the conditions; none if the report is older than the interval of the checks."""
@@ -75,11 +67,6 @@ class HealthReport:
     def reads(self, source: str) -> bool:
         """Whether the check has read a source."""
         return any(one.probe == f"source {source}" and one.subject and one.verdict is not FAIL for one in self.findings)
-
-    def write(self, home: Home) -> None:
-        """Replace the report. A full disk is ignored: the report ages until the next one."""
-        with suppress(OSError):
-            atomic_files.write(_report_file(home), json.dumps(asdict(self), default=datetime.isoformat).encode())
 
 
 def disk(path: Path) -> Condition:
@@ -375,15 +362,6 @@ def record_check(home: Home, broken: int, differences: int = 0) -> None:
     file = _checked(home)
     text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken, "differences": differences})
     atomic_files.write(file, text.encode())
-
-
-def _of_json(row: Mapping[str, Any]) -> Condition:
-    reason = row["reason"] and ReasonCode(row["reason"])
-    return Condition(**{**row, "verdict": Verdict(row["verdict"]), "reason": reason})
-
-
-def _report_file(home: Home) -> Path:
-    return home.run / "health.json"
 
 
 def _checked(home: Home) -> Path:
