@@ -1,6 +1,6 @@
 """Names of character encodings, as files, messages and hosts write them.
 
-A name means what the Encoding Standard of the WHATWG says: many programs declare a subset of the encoding they use.
+A name has its meaning in the Encoding Standard of the WHATWG: many programs declare a subset of the encoding they use.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def boot_clock() -> ClockReading:
 
 
 class ServerClock:
-    """The clock of a server, in microseconds since 1970: what it said last, and the time since then by this machine."""
+    """The clock of a server, in microseconds since 1970: its last known time, plus the time since then on this machine."""
 
     def __init__(self) -> None:
         self._said, self._at = 0, -_CURRENT
@@ -36,7 +36,7 @@ class ServerClock:
         return boot_clock().micros - self._at < _CURRENT
 
     def learn(self, said: int) -> None:
-        """Note what the server says now."""
+        """Record the present time of the server."""
         self._said, self._at = said, boot_clock().micros
 
     def now(self) -> int:

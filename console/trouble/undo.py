@@ -79,7 +79,7 @@ def _show_waiting(undone: Undone) -> None:
 
 
 def show_counts(undone: Undone) -> None:
-    """Say what an undo did, or its preview would do, in one line."""
+    """Describe the effect of an undo, or of its preview, in one line."""
     from catchment.ledger import UndoAction
 
     words = {
