@@ -127,7 +127,7 @@ class AssistantLibrary:
             answers.SourceStatus(
                 source=one.name,
                 kind=one.kind,
-                state="no consent" if one.lacks_consent else one.state,
+                state=one.wait.kind.label if one.wait else one.state,
                 documents=one.documents,
                 waiting=one.waiting,
                 quarantined=one.quarantined,
@@ -151,7 +151,7 @@ class AssistantLibrary:
         if given.item is None:
             held_back, total = ledger.intake.held_back(limit=given.limit, offset=given.offset)
             position = _position(total, given.offset + len(held_back))
-            explained = [_explained(ledger, item) for item in held_back]
+            explained = [_explained(ledger, self._home, item) for item in held_back]
             return answers.WhyAnswer(**position, withheld=self._withheld(), note=None, items=explained)
         shared = {name: entry.settings for name, entry in self._sharing.shared().items()}
         items = resolver.find(ledger, given.item, lambda: shared, looks_at_disk=False).listed
@@ -159,7 +159,7 @@ class AssistantLibrary:
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
         part, position = _page(items, given)
-        explained = [_explained(ledger, item) for item in part]
+        explained = [_explained(ledger, self._home, item) for item in part]
         return answers.WhyAnswer(**position, withheld=self._withheld(), note=note, items=explained)
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
@@ -334,7 +334,8 @@ def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
     )
 
 
-def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
+def _explained(ledger: Ledger, home: Home, item: ItemRow) -> answers.ItemState:
+    from catchment.views import waits
     from catchment.views.items import because
 
     state: str = item.state
@@ -342,7 +343,7 @@ def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
     if state == "present" and not is_read:
         # It is present in its source, which does not say that it is in the library.
         state = item.job_state or "waiting"
-    reason = because(ledger, item, lambda moment: _moment(moment) or "unknown")
+    reason = because(ledger, item, waits.of_item(ledger, home, item), lambda moment: _moment(moment) or "unknown")
     return answers.ItemState(
         source=item.source,
         kind=item.kind,

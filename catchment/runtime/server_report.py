@@ -12,9 +12,6 @@ from typing import ClassVar
 
 from catchment.runtime.reports import ProcessReport
 
-SWITCHED_OFF = "switched off in Prefect"
-"""The reason of a pause that was set in the Prefect UI, not by a command."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:

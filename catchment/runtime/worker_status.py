@@ -29,6 +29,7 @@ class WorkerStatus(ProcessReport):
         runner: Identity of the process that executes `runs`.
         problem: Why the runner is restarted ever more slowly; empty if it is not.
         busy_parsers: Number of parser processes that work.
+        lacking: The sources with a run that lacks only a run slot.
     """
 
     file: ClassVar = "worker.json"
@@ -43,6 +44,7 @@ class WorkerStatus(ProcessReport):
     runs: tuple[str, ...] = ()
     problem: str = ""
     busy_parsers: int = 0
+    lacking: tuple[str, ...] = ()
 
     @property
     def running(self) -> int:

@@ -29,6 +29,7 @@ from catchment.ledger import (
 from catchment.model import Priority, ReplayStage
 from catchment.pacing import HostLimits
 from catchment.pacing.metered import Metered
+from catchment.pacing.waits import Wait
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
 from catchment.settings import Home, Limits, Policy
@@ -146,30 +147,24 @@ def limits_of(connector: Connector) -> HostLimits | None:
 
 def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector, *, asks_host: bool = True) -> None:
     """Check that the source may be synced now, and set the folder of its own files. Raises NotNow."""
-    if (reason := gate(ledger, source, limits_of(connector) if asks_host else None)) is not None:
-        raise reason
+    if (wait := gate(ledger, source, limits_of(connector) if asks_host else None)) is not None:
+        raise NotNow(str(wait), wait.until)
     if isinstance(connector, Keeping):
         connector.folder = home.copies(source.name)
 
 
-def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | None:
-    """Return why a sync may not start now, with the end of the pause if known; None if it may.
+def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> Wait | None:
+    """Return why a sync may not start now; None if it may.
 
     Idempotent. If a circuit breaker is half open, this process becomes the one that probes.
     """
-    name = source.name
-    if source.refusal:
-        return NotNow(source.refusal)
-    if (throttled := ledger.throttles.blocked(name)) is not None:
+    wait = source.wait or ledger.throttles.blocked(source.name)
+    if wait is None:
+        return ledger.pacing.not_before(source.name, limits, process.identity())
+    if source.wait is None:
         ledger.measures.tally.add(LIMITED, 1, source.id, limit="rule")
         ledger.measures.flush()
-        until, reason = throttled
-        end = f" until {until:%H:%M} UTC" if until else ""
-        return NotNow(f"{name}: throttled{end} ({reason}); see `catchment throttle show`", until)
-    if (pause := ledger.pacing.not_before(name, limits, process.identity())) is not None:
-        moment, reason = pause
-        return NotNow(f"{name}: throttled until {moment:%H:%M} UTC ({reason}); see `catchment throttle show`", moment)
-    return None
+    return wait
 
 
 @contextmanager

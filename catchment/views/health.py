@@ -18,10 +18,10 @@ from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Consent, ConsentState, Ledger, SinkRow, SinkState, Source
 from catchment.model import in_words
+from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.reports import ProcessReport
-from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of
@@ -250,8 +250,7 @@ def watcher(wanted: int, alive: bool) -> Condition:
 
 def source(
     name: str,
-    state: str,
-    reason: str | None,
+    wait: Wait | None,
     trouble: CatchmentError | None,
     last_good: datetime | None,
     now: datetime,
@@ -263,6 +262,7 @@ def source(
     """Check that a source can be read, is synced, and is watched as configured.
 
     Args:
+        wait: Why it is not synced: paused or held.
         trouble: Error that currently prevents reading the source.
         known: The problem of its last sync, or of its watch.
         unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
@@ -270,11 +270,10 @@ def source(
     """
     probe, subject = f"source {name}", f"source:{name}"
     good = "never synced" if last_good is None else f"last good sync {_span(now - last_good)} ago"
-    if state == "paused":
+    if wait and wait.kind is not WaitKind.HELD:
         # A pause by a command has a reason and is in the history; one by a switch may be an accident.
-        is_switched = reason == SWITCHED_OFF
-        text, remedy = f"paused ({SWITCHED_OFF})" if is_switched else "paused", f"catchment sources resume {name}"
-        return Condition(probe, WARN if is_switched else OK, f"{text}; {good}", remedy)
+        verdict = WARN if wait.kind is WaitKind.SWITCHED_OFF else OK
+        return Condition(probe, verdict, f"{wait.sentence()}; {good}", f"catchment sources resume {name}")
     if trouble is not None:
         found = Condition.of_error(probe, trouble, f"catchment sources test {name}", reason_of(trouble), subject)
         return replace(found, message=f"{found.message}; {good}")
@@ -288,10 +287,18 @@ def source(
     return Condition(probe, OK, f"can be read; {good}" if is_read else good, subject=subject)
 
 
-def switched_off(names: Iterable[str]) -> list[Condition]:
+def switched_off(waits: Iterable[Wait]) -> list[Condition]:
     """Report the sources that are paused in Prefect, although no command paused them."""
-    text = f"paused ({SWITCHED_OFF}), so it is not synced"
-    return [Condition(f"source {name}", WARN, text, f"catchment sources resume {name}") for name in names]
+    return [
+        Condition(
+            f"source {wait.subject}",
+            WARN,
+            f"{wait.sentence()}, so it is not synced",
+            f"catchment sources resume {wait.subject}",
+        )
+        for wait in waits
+        if wait.kind is WaitKind.SWITCHED_OFF
+    ]
 
 
 def unfinished_restore() -> Condition:

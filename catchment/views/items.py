@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from catchment.ledger import Consent, Event, ItemRow, Ledger, SyncRow
 from catchment.model import WARNING, JobState
+from catchment.pacing.waits import Wait
+from catchment.runtime.home import Home
+from catchment.views import waits
 
 _SYNCS = 500
 
@@ -19,6 +22,7 @@ class ItemWhy:
     Attributes:
         because: The reason in words.
         attempts, next_attempt: Of its present job; `next_attempt` only if it waits for one.
+        waits: Why it is not in the library yet, what must end first coming first; empty if it is, or will not be.
         consents: All consents to its source.
         sync: The sync that listed it last, if it is one of the last 500 of its source.
         history: Its events, oldest first.
@@ -28,28 +32,31 @@ class ItemWhy:
     because: str
     attempts: int
     next_attempt: datetime | None
+    waits: tuple[Wait, ...]
     consents: tuple[Consent, ...]
     sync: SyncRow | None
     history: tuple[Event, ...]
 
 
-def why(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str]) -> ItemWhy:
+def why(ledger: Ledger, home: Home, item: ItemRow, when: Callable[[datetime | None], str]) -> ItemWhy:
     """Explain an item. `when` formats the time of the next attempt."""
+    waiting = waits.of_item(ledger, home, item)
     job = ledger.queue.job(item.job) if item.job is not None else None
     recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=_SYNCS)
     return ItemWhy(
         item,
-        because(ledger, item, when),
+        because(ledger, item, waiting, when),
         job.attempt if job else 0,
         item.not_before if item.job_state is JobState.RETRYING else None,
+        waiting,
         tuple(ledger.consents.all(item.source)),
         next((row for row in recent if row.id == item.sync_id), None),
         tuple(ledger.history.of_item(item.id)),
     )
 
 
-def because(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str]) -> str:
-    """Return why an item is, or is not, in the library. `when` formats the time of the next attempt."""
+def because(ledger: Ledger, item: ItemRow, waiting: Sequence[Wait], when: Callable[[datetime | None], str]) -> str:
+    """Return why an item is, or is not, in the library. `waiting`: of `waits.of_item`. `when` formats times."""
     if item.state == "missing":
         return f"missing at the last sync; the deletion is held, see `catchment deletions list {item.source}`"
     if item.state == "kept":
@@ -79,7 +86,8 @@ def because(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str
         case JobState.CANCELLED:
             return f"job cancelled: {plain(item.job_reason)}"
         case _:
-            return "waiting to be processed"
+            first = next((f": {wait.sentence(when)}; {wait.remedy}" for wait in waiting), "")
+            return f"waiting to be processed{first}"
 
 
 def plain(reason: str | None) -> str:

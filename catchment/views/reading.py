@@ -14,6 +14,7 @@ from catchment.content.normalize.formats import ENDINGS, MAIL, NOTES, SOURCE_TEX
 from catchment.errors import NotFound
 from catchment.ledger import Attached, ConversationMessage, Ledger, Named, Shown
 from catchment.model import PART, LinkKind
+from catchment.runtime.home import Home
 from catchment.views import documents, items
 from catchment.views.documents import DocumentView
 from catchment.views.items import ItemWhy
@@ -108,7 +109,7 @@ class ReadingView:
         return self.view.shown
 
 
-def reading(ledger: Ledger, document: int, as_of: datetime | None = None) -> ReadingView:
+def reading(ledger: Ledger, home: Home, document: int, as_of: datetime | None = None) -> ReadingView:
     """Return a document set to be read, as it is or as it was at a time. Raises NotFound."""
     item = versions.item_of(ledger, document)
     version = None
@@ -132,7 +133,7 @@ def reading(ledger: Ledger, document: int, as_of: datetime | None = None) -> Rea
         has_more_links=len(shown.mentions) > MOST_BACKLINKS,
         copies=tuple(_copies(ledger, shown)),
         conversation=_conversation(ledger, shown),
-        origin=items.why(ledger, item, _iso),
+        origin=items.why(ledger, home, item, _iso),
         history=versions.history(ledger, item.id, _VERSIONS),
         version=version,
     )

@@ -9,14 +9,14 @@ from typing import Any
 
 from catchment.ledger import Consent, ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
+from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.runtime.server_report import SWITCHED_OFF, PlannedRun, ServerReport
+from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.views import hosts, throttling
-from catchment.views.hosts import HostState
-from catchment.views.throttling import Pause, QuotaStatus
+from catchment.views import throttling, waits
+from catchment.views.throttling import QuotaStatus
 
 _SYNCS = 10
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)
@@ -47,29 +47,28 @@ class SourceStanding:
     """A source with all facts about it. The fields are those of `status --json`.
 
     Attributes:
-        state, state_reason: Also "paused" if its deployment is switched off in Prefect.
+        state: Also "paused" if its deployment is switched off in Prefect.
+        waits: Why it is not read now, what must end first coming first; empty if it may be read.
         jobs: Number of jobs by state.
-        rule, rests, quota: Its limits in words, the reason why it waits now, and the rest of its hourly quota.
+        rule, quota: Its limits in words, and the rest of its hourly quota.
         next_run: None if no run is planned, or no worker would start it.
-        on: The host on which it runs, or "any"; None in a home that runs alone. `waits`: for that host; None if it works.
+        on: The host on which it runs, or "any"; None in a home that runs alone.
     """
 
     name: str
     kind: str
     state: SourceState
-    state_reason: str | None
+    waits: tuple[Wait, ...]
     documents: int
     jobs: Mapping[JobState, int]
     held_deletions: int
     consent: ConsentStanding | None
     rule: str | None
-    rests: Pause | None
     quota: QuotaStatus | None
     last_sync: LastSync | None
     watch: WatchState | None
     next_run: PlannedRun | None
     on: str | None = None
-    waits: HostState | None = None
 
     @property
     def waiting(self) -> int:
@@ -82,9 +81,14 @@ class SourceStanding:
         return self.jobs.get(JobState.QUARANTINED, 0)
 
     @property
-    def lacks_consent(self) -> bool:
-        """Whether it may not be read."""
-        return self.consent is None or self.consent.state is not ConsentState.GIVEN
+    def wait(self) -> Wait | None:
+        """What must end first before it is read."""
+        return next(iter(self.waits), None)
+
+    @property
+    def has_host(self) -> bool:
+        """Whether the host on which it runs works."""
+        return not any(wait.kind is WaitKind.MACHINE for wait in self.waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def source(ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any]) -
     is_active = shown.standing.state == "active"
     return SourceView(
         shown,
-        tuple(report.coming(name, ledger.now())) if report and is_active and not shown.standing.waits else (),
+        tuple(report.coming(name, ledger.now())) if report and is_active and shown.standing.has_host else (),
         report.at if report else None,
         last.expected if last else None,
         ledger.library.types(known.id),
@@ -176,45 +180,35 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
         report = replace(report, runs={})
     documents, jobs = ledger.library.sizes(), ledger.queue.counts()
     held = {hold.source: hold.count for hold in ledger.intake.holds()}
-    pauses, rules = throttling.paused_sources(ledger), throttling.rules(ledger)
-    quotas, consents = throttling.quotas(ledger), _consents(ledger)
+    rules, quotas, consents = throttling.rules(ledger), throttling.quotas(ledger), _consents(ledger)
     watched, now = watch_status.read(home) or {}, datetime.now(UTC)
     on = report.on if report else {}
-    absent = hosts.absent(ledger, set(on.values()))
+    waiting = waits.of_sources(ledger, home, report)
     found = []
     for source in ledger.sources.all():
         name = source.name
-        state, reason = state_of(name, source, report)
-        waits = absent.get(on.get(name, ""))
+        state, _ = waits.state_of(name, source, report)
+        its = waiting.get(name, ())
+        has_host = not any(wait.kind is WaitKind.MACHINE for wait in its)
         found.append(
             SourceStanding(
                 name,
                 source.kind,
                 state,
-                reason,
+                its,
                 documents.get(name, 0),
                 jobs.get(name, {}),
                 held.get(name, 0),
                 consents.get(name),
                 rules.get(name),
-                pauses.get(name),
                 quotas.get(name),
                 _last_sync(ledger, source),
                 watched.get(name),
-                next(iter(report.coming(name, now)), None) if report and state == "active" and not waits else None,
+                next(iter(report.coming(name, now)), None) if report and state == "active" and has_host else None,
                 on.get(name),
-                waits,
             )
         )
     return found
-
-
-def state_of(name: str, source: Source | None, report: ServerReport | None) -> tuple[SourceState, str | None]:
-    """Return the state of a source, and why. A pause or hold in the ledger comes first. `source`: None if never synced."""
-    state, reason = (source.state, source.state_reason) if source else ("active", None)
-    if state == "active" and report is not None and name in report.paused:
-        return "paused", SWITCHED_OFF
-    return state, reason
 
 
 def _consents(ledger: Ledger) -> dict[str, ConsentStanding]:

@@ -8,16 +8,9 @@ from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 
 from catchment.ledger import Ledger, Source
-from catchment.pacing.breaker import Position
 from catchment.pacing.operator_rules import ALL, Rule, scope
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Reason for a pause and its end (aware UTC); None if it lasts until an operator lifts it."""
-
-    why: str
-    until: datetime | None
+from catchment.pacing.waits import Wait, WaitKind
+from catchment.views import waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +24,11 @@ class QuotaStatus:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """Pause and quota of a host. `host` includes a hash of the login, if there is one."""
+    """The wait for a host and its quota. `host` includes a hash of the login, if there is one."""
 
     host: str
-    rests: Pause | None
+    wait: Wait | None
     quota: QuotaStatus | None
-
-
-def paused_sources(ledger: Ledger) -> dict[str, Pause]:
-    """Return every source that a rule or its own circuit breaker currently pauses, by name."""
-    breakers = _pauses(ledger)
-    pauses = {}
-    for source in ledger.sources.all():
-        if (pause := breakers.get(f"source:{source.name}")) is not None:
-            pauses[source.name] = pause
-        if (blocked := ledger.throttles.blocked(source.name)) is not None:
-            pauses[source.name] = Pause(blocked[1], blocked[0])
-    return pauses
 
 
 def rules(ledger: Ledger) -> dict[str, str]:
@@ -79,47 +60,20 @@ def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
 
 def hosts(ledger: Ledger) -> list[HostStatus]:
     """Return the hosts that are paused or have an hourly quota, except those of sources with many hosts."""
-    breakers = {key.removeprefix("host:"): pause for key, pause in _pauses(ledger).items() if key.startswith("host:")}
+    breakers = {wait.subject: wait for key, wait in waits.breakers(ledger).items() if key.startswith("host:")}
     result = []
     for row in ledger.pacing.buckets():
         if row.is_one_of_many:
             continue
-        pause = breakers.pop(row.key.partition("#")[0], None)
+        wait = breakers.pop(row.key.partition("#")[0], None)
         if row.not_before is not None:
-            pause = Pause("requested by the host", row.not_before)
+            wait = WaitKind.HOST_PAUSE.of(row.key, row.not_before)
         quota = None
         if row.allowed is not None and row.left is not None:
             quota = QuotaStatus(row.allowed, row.left, row.until)
-        if pause or quota:
-            result.append(HostStatus(row.key, pause, quota))
-    return [*result, *(HostStatus(name, pause, None) for name, pause in breakers.items())]
-
-
-@dataclass(frozen=True, slots=True)
-class OpenBreaker:
-    """An open circuit breaker. `until`: when it permits a probe; None if it must be reset."""
-
-    key: str
-    why: str
-    failures: int
-    opened: datetime | None
-    until: datetime | None
-
-
-def open_breakers(ledger: Ledger) -> list[OpenBreaker]:
-    """Return all open circuit breakers, by key, except those of hosts of sources with many hosts."""
-    many = {f"host:{row.key}" for row in ledger.pacing.buckets() if row.is_one_of_many}
-    return [
-        OpenBreaker(
-            row.key, "login refused" if row.locked else "repeated failures", row.failures, row.opened, row.until
-        )
-        for row in ledger.pacing.breakers()
-        if row.position is Position.OPEN and row.key not in many
-    ]
-
-
-def _pauses(ledger: Ledger) -> dict[str, Pause]:
-    return {one.key: Pause(one.why, one.until) for one in open_breakers(ledger)}
+        if wait or quota:
+            result.append(HostStatus(row.key, wait, quota))
+    return [*result, *(HostStatus(name, wait, None) for name, wait in breakers.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +139,25 @@ class Throttling:
 
 @dataclass(frozen=True, slots=True)
 class LimitsView:
-    """The rule of a scope ("all", "kind:KIND", "source:NAME"), all limits, and the sources that are held back now, by name."""
+    """The rule of a scope ("all", "kind:KIND", "source:NAME"), all limits, and the first wait of each source that waits now."""
 
     scope: str
     rule: Rule
     all: Throttling
-    held: Mapping[str, Pause]
+    waits: Mapping[str, Wait]
 
 
 def limits(ledger: Ledger, where: str, source: Source | None = None) -> LimitsView:
     """Return the limits, with the rule of exactly this scope. `source`: only what applies to it, without hosts."""
-    found, held = overview(ledger), paused_sources(ledger)
+    found = overview(ledger)
+    waiting = {name: its[0] for name, its in waits.of_limits(ledger).items() if its}
     if source is not None:
         own = scope(source=source.name)
         applying = (ALL, scope(kind=source.kind), own)
         rules = tuple(rule for rule in found.rules if rule.scope in applying)
         found = Throttling(rules, breakers=tuple(breaker for breaker in found.breakers if breaker.name == own))
-        held = {name: pause for name, pause in held.items() if name == source.name}
-    return LimitsView(where, ledger.throttles.get(where), found, held)
+        waiting = {name: wait for name, wait in waiting.items() if name == source.name}
+    return LimitsView(where, ledger.throttles.get(where), found, waiting)
 
 
 def overview(ledger: Ledger) -> Throttling:

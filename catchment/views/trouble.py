@@ -24,10 +24,12 @@ from catchment.ledger import (
     QuarantineEntry,
 )
 from catchment.pacing.operator_rules import windows_of
+from catchment.pacing.waits import WaitKind
 from catchment.pacing.windows import blocked_until
 from catchment.runtime.home import Home
-from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
+from catchment.runtime.server_report import ServerReport
 from catchment.telemetry.incidents import UNREAD, ReasonCode
+from catchment.views import waits
 from catchment.views.health import HealthReport
 from catchment.views.telemetry.incidents import OF_ITEMS, opened
 
@@ -278,12 +280,10 @@ def _intended(ledger: Ledger, home: Home) -> Iterator[TroubleRow]:
     """Yield the paused sources, and the rules that pause now."""
     report = ServerReport.read(home)
     for source in ledger.sources.all():
-        if source.state == "paused":
-            decision = next(iter(ledger.history.decisions(["paused"], 1, source.id)), None)
-            title = source.state_reason or "paused by an operator"
-            yield _pause(TroubleKind.PAUSED, source.name, title, "resume it", decision)
-        elif report and source.state == "active" and source.name in report.paused:
-            yield _pause(TroubleKind.PAUSED, source.name, SWITCHED_OFF, "resume it", None)
+        state, wait = waits.state_of(source.name, source, report)
+        if wait and state == "paused":
+            decision = next(iter(ledger.history.decisions(["paused"], 1, source.id)), None) if source.wait else None
+            yield _pause(TroubleKind.PAUSED, source.name, wait.why or WaitKind.RULE.why, "resume it", decision)
     rules, now = ledger.throttles.all(), ledger.now()
     decisions = ledger.history.decisions(["paused", "throttle set"], _DECISIONS) if rules else []
     for row in rules:
@@ -293,9 +293,9 @@ def _intended(ledger: Ledger, home: Home) -> Iterator[TroubleRow]:
         latest = [one for one in decisions if (one.reason or "").startswith(f"{row.scope}: ")][-1:]
         decision = latest[0] if latest else None
         if row.rule.paused:
-            found = _pause(TroubleKind.PAUSED, row.scope, "paused by an operator", "resume it", decision)
+            found = _pause(TroubleKind.PAUSED, row.scope, WaitKind.RULE.why, "resume it", decision)
         else:
-            found = _pause(TroubleKind.BLACKOUT, row.scope, "blackout window", "wait, or clear the rule", decision)
+            found = _pause(TroubleKind.BLACKOUT, row.scope, WaitKind.BLACKOUT.why, "wait, or clear the rule", decision)
         yield replace(found, since=row.changed, until=None if row.rule.paused else until)
 
 

@@ -89,7 +89,7 @@ def _looked_up(path: str, source: str | None) -> tuple[list[dict[str, Any]], lis
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
         found = resolver.find(ledger, path, lambda: settings, source)
-        items = [_json(asdict(views.why(ledger, row, render.when))) for row in found.listed]
+        items = [_json(asdict(views.why(ledger, session.home(), row, render.when))) for row in found.listed]
     return items, [] if items else _why_not(path, entries, resolver.places(path, settings))
 
 
@@ -203,7 +203,7 @@ def _lacking_consent(entries: Mapping[str, SourceEntry]) -> list[str]:
 
 def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> list[str]:
     """Return the reasons from the state of the source, its last sync and a new listing."""
-    from catchment.views.sources import state_of
+    from catchment.views.waits import state_of
     from deployments.server.planned import latest_report
 
     if reasons := _lacking_consent({name: entry}):
@@ -212,9 +212,9 @@ def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> li
     with suppress(NotFound), session.reading() as ledger:
         known = ledger.sources.get(name)
         last = ledger.syncs.last(known.id)
-    state, _ = state_of(name, known, latest_report(session.home()))
-    if state in ("paused", "held"):
-        reasons.append(f"{name}: {state}; resume with `catchment sources resume {name}`")
+    _, wait = state_of(name, known, latest_report(session.home()))
+    if wait:
+        reasons.append(str(wait))
     if last is None:
         reasons.append(f"{name}: never synced; run `catchment sync {name}`")
     if not exists:

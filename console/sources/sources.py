@@ -335,7 +335,7 @@ def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
 
 
 def _states(report: ServerReport | None) -> dict[str, str]:
-    from catchment.views.sources import state_of
+    from catchment.views.waits import state_of
 
     try:
         with session.reading() as ledger:

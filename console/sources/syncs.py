@@ -252,7 +252,8 @@ class _Progress:
             return
         self._words = render.clean(state)
         if state == "late" and (source := _standing(self._name)) and source["waits"]:
-            self._words = f"waits for {source['on']}, which does not work now; see `catchment hosts`"
+            wait = source["waits"][0]
+            self._words = render.clean(f"waits: {wait['why']}; {wait['remedy']}")
         if self._ticker is None:
             render.note(f"{self._name}: {self._words}")
         self._state, self._since = state, time.monotonic()

@@ -14,6 +14,7 @@ from catchment.errors import NotFound, TryAgain
 from console import arguments, render, session
 
 if TYPE_CHECKING:
+    from catchment.pacing.waits import Wait
     from catchment.runtime.server_report import PlannedRun, ServerReport
     from deployments.server.running import Running
 
@@ -34,31 +35,31 @@ def preview(
     """
     entry = session.desk().entry(name)
     if session.running() is None and session.transition() is None:
-        runs, state = _last_planned(name, most), "active"
+        runs, wait = _last_planned(name, most), None
     else:
-        runs, state = _planned(session.needs_server(), name, most, is_scheduled=bool(entry.schedules))
+        runs, wait = _planned(session.needs_server(), name, most, is_scheduled=bool(entry.schedules))
     if as_json:
         render.show_json([asdict(run) for run in runs])
     elif runs:
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("TIME", "", "REASON"), rows)
     else:
-        render.note(_why_none(name, state, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
+        render.note(_why_none(name, wait, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
 
 
-def _planned(server: Running, name: str, most: int, *, is_scheduled: bool) -> tuple[list[PlannedRun], str]:
-    """Ask the server, which may still be planning the runs of a new schedule. Return the runs and the source's state."""
+def _planned(server: Running, name: str, most: int, *, is_scheduled: bool) -> tuple[list[PlannedRun], Wait | None]:
+    """Ask the server, which may still plan the runs of a new schedule. Return the runs, and why the source does not run."""
     from deployments.server.planned import read_report
 
     deadline = time.monotonic() + _PLANNING_SECONDS
     while True:
         if (report := read_report(server, name, most)) is None:
             raise TryAgain("the Prefect server does not respond; try again")
-        state = _state(name, report)
+        wait = _wait(name, report)
         # The server plans the runs of a held source, too, but they would read nothing.
-        runs = list(report.runs.get(name, ())) if state not in ("held", "paused") else []
-        if runs or not is_scheduled or state != "active" or time.monotonic() > deadline:
-            return runs, state
+        runs = list(report.runs.get(name, ())) if wait is None else []
+        if runs or not is_scheduled or wait or time.monotonic() > deadline:
+            return runs, wait
         time.sleep(0.25)
 
 
@@ -75,18 +76,17 @@ def _last_planned(name: str, most: int) -> list[PlannedRun]:
     return runs[:most]
 
 
-def _state(name: str, report: ServerReport) -> str:
-    from catchment.runtime.server_report import SWITCHED_OFF
-    from catchment.views.sources import state_of
+def _wait(name: str, report: ServerReport) -> Wait | None:
+    """Return why the source is paused or held; None if it is active."""
+    from catchment.views.waits import state_of
 
     source = None
     with suppress(NotFound), session.reading() as ledger:
         source = ledger.sources.get(name)
-    state, reason = state_of(name, source, report)
-    return f"{state}, {reason}" if reason == SWITCHED_OFF else state
+    return state_of(name, source, report)[1]
 
 
-def _why_none(name: str, state: str, timing: str) -> str:
-    if state != "active":
-        return f"{name}: no run planned ({state}); resume with `catchment sources resume {name}`"
+def _why_none(name: str, wait: Wait | None, timing: str) -> str:
+    if wait:
+        return f"{name}: no run planned ({wait.sentence()}); {wait.remedy}"
     return f"{name}: no run planned (schedule: {timing}); start one with `catchment sync {name}`"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import BadInput, NotFound, PageSilent
+from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import web_process
 from catchment.runtime.membership import Membership
 from console import arguments, render, session
@@ -180,19 +181,13 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
 
 
 def _row(source: Fields) -> tuple[object, ...]:
-    last, planned, watch, consent = source["last_sync"], source["next_run"], source["watch"], source["consent"]
+    last, planned, watch = source["last_sync"], source["next_run"], source["watch"]
     outcome = "never"
     if last:
         outcome = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}"
         if last["expected"] and last["expected"] > datetime.now(UTC):
             outcome = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
-    state = source["state"]
-    if state == "active" and consent and consent["state"] != "given":
-        state = "no consent"
-    elif state == "active" and source["waits"]:
-        state = f"{source['on']} left" if source["waits"] == "left" else f"waits for {source['on']}"
-    elif state == "active" and source["rests"]:
-        state = "throttled"
+    state = WaitKind(source["waits"][0]["kind"]).label if source["waits"] else source["state"]
     return (
         source["name"],
         source["kind"],
@@ -213,15 +208,15 @@ def _limits(sources: Iterable[Fields], hosts: Iterable[Fields]) -> Iterator[str]
         if source["rule"]:
             yield f"{source['name']}: limited to {source['rule']}"
     for source in active:
-        yield from _waits(source["name"], "jobs", source["rests"], source["quota"])
+        yield from _waits(source["name"], "jobs", source["waits"], source["quota"])
     for host in hosts:
-        yield from _waits(host["host"], "requests", host["rests"], host["quota"])
+        yield from _waits(host["host"], "requests", [host["wait"]] if host["wait"] else [], host["quota"])
 
 
-def _waits(name: str, unit: str, rests: Fields | None, quota: Fields | None) -> Iterator[str]:
-    if rests:
-        until = _until(rests["until"]) or " until reset or resumed"
-        yield f"{name}: throttled{until} ({rests['why']}); see `catchment throttle show`"
+def _waits(name: str, unit: str, waits: Iterable[Fields], quota: Fields | None) -> Iterator[str]:
+    for fields in waits:
+        wait = Wait(**{**fields, "kind": WaitKind(fields["kind"])})
+        yield f"{wait.subject}: {wait.sentence(render.clock)}; {wait.remedy}"
     if quota:
         yield f"{name}: {quota['left']} of {quota['allowed']} {unit} left{_until(quota['until']) or ' this hour'}"
 
@@ -235,8 +230,8 @@ def _warnings(found: Fields) -> Iterator[str]:
         if one["reason"] != "host.throttled":  # The line about the limit also has its end.
             yield f"{one['subject'].partition(':')[2]}: {one['message']}; {one['remedy']}"
     for source in found["sources"]:
-        name, details = source["name"], f" ({source['state_reason']})" if source["state_reason"] else ""
+        name = source["name"]
         if source["state"] == "paused":
-            yield f"{name}: paused{details}; resume with `catchment sources resume {name}`"
+            yield from _waits(name, "", source["waits"][:1], None)
         if quarantined := source["jobs"].get("quarantined", 0):
             yield f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`"

@@ -82,6 +82,6 @@ def require_runnable(desk: Desk, entry: SourceEntry) -> None:
     source = None
     with suppress(NotFound), desk.reading() as ledger:
         source = ledger.sources.get(entry.name)
-    if source is not None and source.refusal:
-        raise (TryAgain if source.state == "held" else Refused)(source.refusal)
+    if source is not None and source.wait:
+        raise (TryAgain if source.state == "held" else Refused)(str(source.wait))
     consents.require(desk, entry)

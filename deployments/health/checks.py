@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from catchment.contracts import Connector
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.pacing.waits import WaitKind
 from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
@@ -24,8 +25,8 @@ from catchment.runtime.worker_status import WorkerStatus
 from catchment.sync.preflight import scopes_of
 from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
-from catchment.views.sources import state_of
 from catchment.views.telemetry import conditions
+from catchment.views.waits import state_of
 from deployments.health import background, logins, machine
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
@@ -137,12 +138,13 @@ def _sources(
     found = []
     for entry in entries:
         name = entry.name
-        state, reason = state_of(name, known.get(name), report)
+        _, wait = state_of(name, known.get(name), report)
+        if name not in known and entry.paused:
+            wait = WaitKind.PAUSED.of(name)
         found.append(
             health.source(
                 name,
-                "paused" if name not in known and entry.paused else state,
-                reason,
+                wait,
                 reached.get(name, silent),
                 good.get(name),
                 now,

@@ -10,10 +10,10 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
+from catchment.runtime.server_report import ServerReport
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from catchment.views import health
-from catchment.views.sources import state_of
+from catchment.views.waits import state_of
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
 from deployments.server.running import ELSEWHERE, running
@@ -75,7 +75,7 @@ def _of_ledger(home: Home, ledger: Ledger, written: Mapping[str, str] | None) ->
         report, sources, latest = ServerReport.read(home), ledger.sources.all(), latest_report(home)
         others = (report.on.keys() if report else set()) - written.keys()
         found += health.differences(written, [one for one in sources if one.name not in others])
-        found += health.switched_off(one.name for one in sources if state_of(one.name, one, latest)[1] == SWITCHED_OFF)
+        found += health.switched_off(filter(None, (state_of(one.name, one, latest)[1] for one in sources)))
     return found
 
 

@@ -65,7 +65,7 @@ class Occupancy:
         self._runner: str | None = None
         self._problem = ""
         self._busy_parsers = 0
-        self._waiting = 0
+        self._lacking: list[FlowRun] = []
         self._published: WorkerStatus | None = None
 
     async def choose(
@@ -91,8 +91,7 @@ class Occupancy:
             waiting = await _due_in(pool, client)
         began = {*live, *(entry.flow_run.id for entry in chosen)}
         busy = {self._deployments[run] for run in began if run in self._deployments}
-        lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
-        self._waiting = len(lacking)
+        self._lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
         self._publish()
         return chosen
 
@@ -150,11 +149,12 @@ class Occupancy:
             self._limit.cap,
             round(self._reading.cpu, 2),
             round(self._reading.memory, 2),
-            self._waiting,
+            len(self._lacking),
             self._runner,
             tuple(sorted(self._live)),
             self._problem,
             self._busy_parsers,
+            tuple(sorted({source for run in self._lacking if (source := source_of(run))})),
         )
         # The disk may be full; the next reading, two seconds later, tries again.
         is_news = self._published is None or _differ(status, self._published)

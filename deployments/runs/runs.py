@@ -10,9 +10,9 @@ from http import HTTPStatus
 from typing import Any
 
 from catchment.errors import NotFound, Refused, TryAgain
+from catchment.pacing.waits import WaitKind
 from catchment.runtime.home import Home
 from catchment.runtime.membership import shipped_name
-from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import Client, ServerError, ServerUnreachable, api, everything
 from deployments.server.planned import BACKFILL, RETRIES
@@ -69,7 +69,7 @@ def start_sync(
     with api(running) as client:
         deployment = _deployment(client, kind, name)
         if deployment["paused"]:
-            raise Refused(f"{name}: paused ({SWITCHED_OFF}); resume with `catchment sources resume {name}`")
+            raise Refused(str(WaitKind.SWITCHED_OFF.of(name)))
         answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
         return str(answer.json()["id"])
 

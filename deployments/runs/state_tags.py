@@ -12,7 +12,7 @@ from catchment.ledger import FAILED_OUTCOMES, Ledger, Source
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
-from catchment.views.sources import state_of
+from catchment.views.waits import state_of
 from deployments.server.client import api, everything
 from deployments.server.run_names import STATE_TAGS
 from deployments.server.running import Running

@@ -51,11 +51,13 @@ def test_late_sync_names_the_host_that_it_waits_for(
 ) -> None:
     late = RunView("1", "notes: 1", "SCHEDULED", "Late", "", "")
     monkeypatch.setattr(session, "disk_is_full", lambda: False)
-    monkeypatch.setattr(syncs, "_standing", lambda _: {"waits": "silent", "on": "barn"})
+    monkeypatch.setattr(
+        syncs, "_standing", lambda _: {"waits": [{"why": "barn does not answer", "remedy": "see `catchment hosts`"}]}
+    )
     with syncs._Progress("notes") as show:
         show(late)
         show(late)
-    assert capsys.readouterr().err == "notes: waits for barn, which does not work now; see `catchment hosts`\n"
+    assert capsys.readouterr().err == "notes: waits: barn does not answer; see `catchment hosts`\n"
 
 
 def test_a_state_is_told_in_words() -> None:

@@ -17,12 +17,14 @@ from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Checkpoint, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.pacing.operator_rules import Rule
+from catchment.pacing.waits import WaitKind
 from catchment.settings import Home, Policy
 from catchment.sync.eta import MeasuredPace as Measured
 from catchment.sync.eta import completion_time, estimate
 from catchment.sync.preflight import WHOLE
 from catchment.sync.source_sync import SourceSync, open_sync
-from catchment.views.throttling import Pause, hosts, open_breakers, overview, paused_sources
+from catchment.views.throttling import hosts, overview
+from catchment.views.waits import breakers, of_limits
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -242,8 +244,9 @@ def test_source_of_several_hosts_completes_without_the_one_that_asks_for_a_pause
     assert [one.host for one in overview(ledger).hosts] == ["note7.example.org"]
     assert [one.name for one in overview(ledger).breakers if one.opened] == ["host:note8.example.org"]
     assert (
-        hosts(ledger) == open_breakers(ledger) == []
-        and paused_sources(ledger) == {}
+        hosts(ledger) == []
+        and breakers(ledger) == {}
+        and not any(of_limits(ledger).values())
         and len(ledger.pacing.buckets()) == 20
     )
     # Neither a listing that ends early nor the pause of a host keeps the next sync from its start.
@@ -267,18 +270,15 @@ def test_blackout_reports_the_earliest_sync_time(home: Home, remote: Remote, led
 
 def test_blocked_sources_are_reported_by_name(home: Home, remote: Remote, ledger: Ledger) -> None:
     ledger.sources.put("other", "obsidian", Priority.NORMAL)
-    assert paused_sources(ledger) == {}
+    assert not any(of_limits(ledger).values())
     ledger.pacing.failed(remote.limits(), "papers", login=True)
     ledger.throttles.put("kind:obsidian", Rule(paused=True), "operator", "")
-    assert paused_sources(ledger) == {
-        "papers": Pause("login refused", None),
-        "other": Pause("paused by an operator", None),
-    }
+    assert of_limits(ledger) == {"papers": (WaitKind.LOGIN.of("papers"),), "other": (WaitKind.RULE.of("other"),)}
     ledger.sources.resume("papers", "operator")
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "papers", login=False)
-    found = paused_sources(ledger)["papers"]
-    assert found.why == "repeated failures"
+    (found,) = of_limits(ledger)["papers"]
+    assert found.kind is WaitKind.FAILURES
     assert found.until is not None and found.until > datetime.now(UTC)
 
 

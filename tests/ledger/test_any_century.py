@@ -76,10 +76,10 @@ def test_host_limits_and_rules_apply_in_any_century(world: World) -> None:
     )
     assert world.ledger.pacing.take(Ask(limits, "notes", me, 1, False), Report(), None).wait == pytest.approx(60)
     found = world.ledger.pacing.not_before("notes", limits, me)
-    assert found is not None and found[0] > world.clock.moment
+    assert found is not None and found.until is not None and found.until > world.clock.moment
     world.ledger.throttles.put("all", Rule(per_hour=1, blackouts=("00:00-24:00",)), "operator:anna", "test")
     blocked = world.ledger.throttles.blocked("notes")
-    assert blocked is not None and blocked[0] is not None and blocked[0] > world.clock.moment
+    assert blocked is not None and blocked.until is not None and blocked.until > world.clock.moment
     other = world.ledger.sources.put("other", "obsidian", Priority.NORMAL)
     world.begin(other)
     assert world.ledger.check() == []

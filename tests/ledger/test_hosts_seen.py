@@ -13,6 +13,7 @@ from sqlalchemy import text
 from catchment.errors import CatchmentError, LedgerUnavailable
 from catchment.ledger import Incident, Ledger
 from catchment.model import Priority
+from catchment.pacing.waits import WaitKind
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.telemetry import catalogue
@@ -65,10 +66,12 @@ def test_views_name_the_host_that_is_silent_and_what_waits_for_it(homes: dict[st
         assert (barn.state, barn.problem) == (HostState.SILENT, "does not answer; notes waits for it")
         assert (cellar.state, cellar.last_beat, cellar.problem) == (HostState.STOPPED, None, "")
         found = {one.name: one for one in sources.standings(ledger, home, report)}
-        assert {name: (one.on, one.waits) for name, one in found.items()} == {
-            "docs": ("attic", None),
-            "mail": ("any", None),
-            "notes": ("barn", HostState.SILENT),
+        away = {name: [wait.why for wait in one.waits if wait.kind is WaitKind.MACHINE] for name, one in found.items()}
+        assert away == {"docs": [], "mail": [], "notes": ["barn does not answer"]}
+        assert {name: (one.on, one.has_host) for name, one in found.items()} == {
+            "docs": ("attic", True),
+            "mail": ("any", True),
+            "notes": ("barn", False),
         }
         assert found["notes"].next_run is None
         assert [one.name for one in overview(ledger, home, report).machines] == [*NAMES]
@@ -118,8 +121,9 @@ def test_source_of_a_host_that_was_taken_out_says_so(homes: dict[str, Home]) -> 
     with closing(Ledger.open(home)) as ledger:
         ledger.hosts.leave("barn")
         found = {one.name: one for one in sources.standings(ledger, home, ServerReport.read(home))}
-    assert (found["notes"].on, found["notes"].waits, found["notes"].next_run) == ("barn", HostState.LEFT, None)
-    assert found["mail"].waits is None
+        assert (found["notes"].on, found["notes"].waits[-1].why) == ("barn", "barn left; run it on another host")
+        assert found["notes"].next_run is None
+        assert found["mail"].has_host
 
 
 def test_one_host_judges_the_library_and_each_its_own_machine(homes: dict[str, Home]) -> None:

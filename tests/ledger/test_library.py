@@ -70,7 +70,7 @@ def test_warning_of_an_item_is_shown_until_it_is_gone(world: World) -> None:
         shown = document_named(world.ledger, "page")
         assert shown.content.warnings == ((warning,) if warning else ())
         row = resolver.item(world.ledger, "page", dict)
-        assert warning in because(world.ledger, row, str)
+        assert warning in because(world.ledger, row, (), str)
 
 
 @pytest.mark.parametrize("name", ["Café.md", "Été/Йод.md", "한국.md", "がく/x.md"])

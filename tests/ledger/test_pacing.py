@@ -26,6 +26,7 @@ from catchment.pacing import HostLimits, RateProfile, RateReport
 from catchment.pacing.boot_clock import ClockReading
 from catchment.pacing.metered import Answer, Ask, Metered, Report
 from catchment.pacing.operator_rules import Rule
+from catchment.pacing.waits import WaitKind
 from catchment.runtime import process
 from tests.ledger.world import START, Clock, World, jobs_of, notes
 from tests.waiting import PATIENCE
@@ -108,7 +109,7 @@ def test_setting_the_clock_neither_refills_nor_blocks_buckets(pacing: Pacing, cl
     answer = take(pacing)
     assert answer.charge is None and (answer.why, answer.wait) == ("host", pytest.approx(60, abs=0.01))
     found = pacing.not_before("notes", LIMITS, ME)
-    assert found is not None and abs((found[0] - clock.moment).total_seconds() - 60) < 0.01
+    assert found is not None and found.until and abs((found.until - clock.moment).total_seconds() - 60) < 0.01
 
 
 @pytest.mark.parametrize("jump", [3_600, -3_600])
@@ -138,7 +139,7 @@ def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Paci
     got = [pacing.take(Ask(limits, source, ME, 10, False), Report(), None).charge for source in ("notes", "mail") * 60]
     assert sum(charge.number for charge in got if charge) == 900
     found = pacing.not_before("notes", limits, ME)
-    assert found is not None and found[1] == "hourly quota of the host used up"
+    assert found is not None and found.kind is WaitKind.HOST_QUOTA
     uptime.seconds += 3_600
     assert pacing.not_before("notes", limits, ME) is None
     pacing.report(limits, Report(rates=[RateReport(limit=1_000, remaining=101, resets_in=60)]))
@@ -320,7 +321,7 @@ def test_five_failures_open_the_breakers_and_one_success_closes_them(
     with pytest.raises(SourceUnavailable, match="repeated failures"), pace.transfer():
         pass
     found = pacing.not_before("mail", LIMITS, ME)
-    assert found is not None and found[1] == "repeated failures of its host"
+    assert found is not None and found.kind is WaitKind.HOST_FAILURES
     assert {row.key: row.position for row in pacing.breakers()} == {
         "host:example.org": "open",
         "source:notes": "open",
@@ -343,7 +344,7 @@ def test_a_refused_login_stops_its_source_alone_until_it_is_resumed(
 ) -> None:
     with pytest.raises(LoginFailed), pace.transfer():
         raise LoginFailed("wrong password; set another")
-    assert pacing.not_before("notes", LIMITS, ME) is not None
+    assert pacing.not_before("notes", LIMITS, ME) == WaitKind.LOGIN.of("notes")
     assert pacing.not_before("mail", LIMITS, ME) is None
     [row] = pacing.breakers()
     assert (row.key, row.locked, row.until) == ("source:notes", True, None)
@@ -486,12 +487,12 @@ def throttles(world: World, uptime: Uptime) -> Throttles:
 def test_a_pause_or_a_window_of_any_scope_blocks_a_source(throttles: Throttles, pacing: Pacing, clock: Clock) -> None:
     assert throttles.blocked("notes") is None
     throttles.put("kind:obsidian", Rule(blackouts=("11:00-13:00 UTC",)), "operator", "")
-    assert throttles.blocked("notes") == (START + timedelta(hours=1), "blackout window")
+    assert throttles.blocked("notes") == WaitKind.BLACKOUT.of("notes", START + timedelta(hours=1))
     assert take(pacing).why == "rule"
     clock.forward(hours=1)
     assert throttles.blocked("notes") is None and take(pacing).charge is not None
     throttles.put("all", Rule(paused=True), "operator", "the line is bad")
-    assert throttles.blocked("notes") == (None, "paused by an operator")
+    assert throttles.blocked("notes") == WaitKind.RULE.of("notes")
     throttles.put("all", Rule(), "operator", "")
     assert throttles.blocked("notes") is None
 

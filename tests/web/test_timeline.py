@@ -17,7 +17,7 @@ from catchment.model import Priority
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
-from catchment.views.timeline import BarKind, timeline
+from catchment.views.telemetry.timeline import BarKind, timeline
 from tests.ledger.world import Clock
 from web.__main__ import desk_of
 from web.app import application
@@ -115,7 +115,7 @@ def test_held_source_waits_since_its_decision(past: Past) -> None:
     held = past.clock.moment
     past.clock.forward(hours=2)
     [wait] = [bar for bar in timeline(past.ledger, past.home, DAY).lanes[0].bars if bar.kind is BarKind.WAITING]
-    assert (wait.began, wait.ended, wait.why) == (held, None, "held: login refused")
+    assert (wait.began, wait.ended, wait.why) == (held, None, "held (login refused)")
 
 
 def test_planned_runs_are_marks_of_an_active_source(past: Past) -> None:

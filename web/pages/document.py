@@ -70,7 +70,7 @@ def _response(file: ServedFile) -> Response:
 
 
 def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    view = reading(library.ledger, int(parameters["document"]), _time(parameters, "as_of"))
+    view = reading(library.ledger, library.home, int(parameters["document"]), _time(parameters, "as_of"))
     shown = view.shown
     asked, parts = parameters.get("page", ""), rendering.parts(view)
     page = min(int(asked), parts) if _PAGE.fullmatch(asked) else 1
@@ -110,7 +110,7 @@ def _diff(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 
 def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    view = reading(library.ledger, int(parameters["document"]))
+    view = reading(library.ledger, library.home, int(parameters["document"]))
     document = view.shown.document
     if not view.conversation:
         raise NotFound(f"document {document}: is not a message; open /documents/{document}")

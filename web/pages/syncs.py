@@ -11,7 +11,7 @@ from catchment.errors import BadInput
 from catchment.ledger import ChangeKind, ListPage, PathChange, SyncRow
 from catchment.views import syncs
 from catchment.views.syncs import SyncView
-from catchment.views.timeline import Timeline, timeline
+from catchment.views.telemetry.timeline import Timeline, timeline
 from deployments.actions.desk import Desk
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary

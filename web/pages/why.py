@@ -30,5 +30,5 @@ def _why(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Dat
     # A relative path is a name: this process was started in some folder.
     is_path = name.startswith(("/", "~"))
     found = resolver.find(library.ledger, name, settings, source, looks_at_disk=is_path).listed if name else ()
-    view = [items.why(library.ledger, row, template_filters.ago) for row in found[:_ITEMS]]
+    view = [items.why(library.ledger, desk.home, row, template_filters.ago) for row in found[:_ITEMS]]
     return {"view": view, "name": name, "items": view, "more": len(found) - len(view)}

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from catchment.errors import FailureClass, Reason, SkipReason
 from catchment.model import Document, Entity, Extraction, Item, JobState, Link, Priority
+from catchment.pacing.waits import Wait, WaitKind
 
 SourceState = Literal["active", "paused", "held", "removed"]
 Outcome = Literal["completed", "yielded", "failed", "quarantined", "cancelled", "crashed"]
@@ -35,10 +36,12 @@ class Source:
         return f"catchment sources resume {self.name}"
 
     @property
-    def refusal(self) -> str:
-        """Why it is not synced, with the remedy; "" if it is active."""
-        details = f" ({self.state_reason})" if self.state_reason else ""
-        return "" if self.state == "active" else f"{self.name}: {self.state}{details}; resume with `{self.resume}`"
+    def wait(self) -> Wait | None:
+        """Why it is not synced; None if it is active."""
+        if self.state == "active":
+            return None
+        kind = WaitKind.HELD if self.state == "held" else WaitKind.PAUSED
+        return kind.of(self.name, why=self.state_reason or "")
 
 
 @dataclass(frozen=True, slots=True)

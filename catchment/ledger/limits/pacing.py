@@ -12,10 +12,12 @@ from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_m
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import buckets, sources
 from catchment.ledger.limits import breakers, host_slots, throttles
+from catchment.ledger.limits.breakers import BreakerRow
 from catchment.pacing.adaptive import EVERY, Adaptive
 from catchment.pacing.bucket import HOUR, TOKEN, Bucket, Budget
 from catchment.pacing.limits import HostLimits
 from catchment.pacing.metered import Answer, Ask, Charge, Report
+from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import process
 from catchment.telemetry.catalogue import LIMITED
 
@@ -105,7 +107,7 @@ class Pacing:
             bucket, _ = _load(reading, limits, self._monotonic.now(reading))
             wait = self._bucket_wait(reading, limits)
             left = bucket.settled(self._monotonic.now(reading), 0, limits.burst).budget
-            return (0, wait[0]) if wait else (left.left if left else None, None)
+            return (0, wait.until) if wait else (left.left if left else None, None)
 
     # Host slots
 
@@ -173,8 +175,8 @@ class Pacing:
 
     # Status
 
-    def not_before(self, source: str, limits: HostLimits | None, owner: str) -> tuple[datetime, str] | None:
-        """Return the time until which a sync of this source must wait, and the reason; None if it may start.
+    def not_before(self, source: str, limits: HostLimits | None, owner: str) -> Wait | None:
+        """Return why a sync of this source must wait, and until when; None if it may start.
 
         If a breaker is half open, `owner` becomes the prober.
         """
@@ -187,13 +189,17 @@ class Pacing:
             wait, _ = breakers.ask(writing, now, _breakers_of(source, limits), owner, self._alive)
             if wait is not None:
                 _count(writing, source, "breaker")
-                of_host = " of its host" if any(key.startswith("host:") for key in found) else ""
-                return from_micros(writing.now + wait), f"repeated failures{of_host}"
+                if any(row.locked for row in found):
+                    return WaitKind.LOGIN.of(source)
+                of_host = any(row.key == breakers.of_host(limits.host) for row in found) if limits else False
+                kind = WaitKind.HOST_FAILURES if of_host else WaitKind.FAILURES
+                return kind.of(source, from_micros(writing.now + wait))
             if (pause := self._bucket_wait(writing, limits)) is not None:
                 _count(writing, source, "host")
-            return pause
+                return pause.kind.of(source, pause.until)
+            return None
 
-    def breakers(self) -> list[breakers.BreakerRow]:
+    def breakers(self) -> list[BreakerRow]:
         """Return all circuit breakers with failures."""
         with self._store.read() as reading:
             return breakers.every(reading, self._monotonic.now(reading), self._monotonic)
@@ -209,12 +215,12 @@ class Pacing:
             now = self._monotonic.now(reading)
             return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
 
-    def _open_breakers(self, reading: Reading, source: str, limits: HostLimits | None) -> list[str]:
+    def _open_breakers(self, reading: Reading, source: str, limits: HostLimits | None) -> list[BreakerRow]:
         mine = _breakers_of(source, limits)
         rows = breakers.every(reading, self._monotonic.now(reading), self._monotonic)
-        return [row.key for row in rows if row.key in mine and row.opened]
+        return [row for row in rows if row.key in mine and row.opened]
 
-    def _bucket_wait(self, reading: Reading, limits: HostLimits | None) -> tuple[datetime, str] | None:
+    def _bucket_wait(self, reading: Reading, limits: HostLimits | None) -> Wait | None:
         if limits is None:
             return None
         now = self._monotonic.now(reading)
@@ -223,8 +229,8 @@ class Pacing:
         _, grant = bucket.take(1, TOKEN, 1, limits.burst)
         if grant.number or grant.of_rate or grant.until is None:
             return None
-        why = "requested by the host" if bucket.not_before > now else "hourly quota of the host used up"
-        return from_micros(self._monotonic.wall(grant.until, reading)), why
+        kind = WaitKind.HOST_PAUSE if bucket.not_before > now else WaitKind.HOST_QUOTA
+        return kind.of(limits.host, from_micros(self._monotonic.wall(grant.until, reading)))
 
     def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:
         bucket, adaptive = _of_row(row)

@@ -11,9 +11,11 @@ from sqlalchemy import delete, func, insert, select, update
 from catchment.ledger.db.database import Reading, Store, Writing, from_json, from_micros, to_json, to_micros
 from catchment.ledger.db.job_states import RUNNING
 from catchment.ledger.db.monotonic_clock import MonotonicClock
+from catchment.ledger.db.records import Source
 from catchment.ledger.db.schema import jobs, sources, throttles
 from catchment.pacing.bucket import HOUR
 from catchment.pacing.operator_rules import ALL, Rule, scope, strictest, windows_of
+from catchment.pacing.waits import Wait, WaitKind
 from catchment.pacing.windows import blocked_until as in_window
 from catchment.pacing.windows import parse
 
@@ -79,14 +81,22 @@ class Throttles:
         with self._store.read() as reading:
             return rule_of(reading, source)
 
-    def blocked(self, source: str) -> tuple[datetime | None, str] | None:
-        """Return the end and the reason if a rule blocks the source now (None: no known end); None if none does."""
+    def blocked(self, source: str) -> Wait | None:
+        """Return the wait of a source that a rule blocks now; None if none does."""
         with self._store.read() as reading:
             rule = rule_of(reading, source)
             if rule.paused:
-                return None, "paused by an operator"
+                return WaitKind.RULE.of(source)
             until = blocked_until(rule, reading.now)
-            return None if until is None else (from_micros(until), "blackout window")
+            return None if until is None else WaitKind.BLACKOUT.of(source, from_micros(until))
+
+    def quota(self, source: Source) -> Wait | None:
+        """Return the wait of a source whose hourly quota of jobs is used up; None if it is not."""
+        with self._store.read() as reading:
+            ends = [count.hour for count in _counts(reading, source.id, self._monotonic) if count.over]
+            return (
+                WaitKind.QUOTA.of(source.name, from_micros(self._monotonic.wall(max(ends), reading))) if ends else None
+            )
 
     def next_allowed(self, source_id: int) -> datetime | None:
         """Return when the quotas permit another job of this source; None if they do now."""

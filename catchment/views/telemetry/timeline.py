@@ -9,11 +9,10 @@ from enum import StrEnum
 from itertools import groupby
 
 from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SourceState, SyncRow
+from catchment.pacing.waits import Wait
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
-from catchment.views import throttling
-from catchment.views.sources import state_of
-from catchment.views.throttling import Pause
+from catchment.views import waits
 
 _MOST_SYNCS = 2_000
 _MOST_BARS = 200
@@ -94,16 +93,16 @@ def timeline(ledger: Ledger, home: Home, span: timedelta, source: str | None = N
     for row in reversed(rows):
         by_source.setdefault(row.source_id, []).append(row)
     drawn = _bars(by_source, since, now)
-    report, pauses = ServerReport.read(home), throttling.paused_sources(ledger)
+    report, limits = ServerReport.read(home), waits.of_limits(ledger)
     lanes = []
     for one in sources:
         own = by_source.get(one.id, [])
-        state, reason = state_of(one.name, one, report)
+        state, wait = waits.state_of(one.name, one, report)
         runs = report.coming(one.name, now) if report and state == "active" else []
         planned = [TimelineBar(BarKind.PLANNED, run.at, None, why=run.why) for run in runs if now <= run.at < until]
-        waits = [*_limited(own, now), *_stopped(ledger, one, state, reason, pauses.get(one.name), now)]
+        waiting = [*_limited(own, now), *_stopped(ledger, one, wait, limits[one.name], now)]
         failed = sum(row.outcome in FAILED_OUTCOMES for row in own)
-        bars = (*waits, *drawn.get(one.id, ()), *planned)
+        bars = (*waiting, *drawn.get(one.id, ()), *planned)
         lanes.append(Lane(one.name, state, len(own), failed, bars, next(iter(runs), None)))
     return Timeline(since, now, until, tuple(lanes))
 
@@ -155,12 +154,12 @@ def _limited(rows: Iterable[SyncRow], now: datetime) -> Iterator[TimelineBar]:
 
 
 def _stopped(
-    ledger: Ledger, source: Source, state: SourceState, reason: str | None, pause: Pause | None, now: datetime
+    ledger: Ledger, source: Source, wait: Wait | None, limits: Sequence[Wait], now: datetime
 ) -> Iterator[TimelineBar]:
-    """Yield the wait of a source that is held or paused, or that a limit pauses now."""
-    if state in ("held", "paused"):
-        decision = next(iter(ledger.history.decisions([state], 1, source.id)), None)
-        began = decision.at if decision and source.state == state else now
-        yield TimelineBar(BarKind.WAITING, began, None, why=f"{state}: {reason}" if reason else state)
-    elif pause:
-        yield TimelineBar(BarKind.WAITING, now, pause.until, why=pause.why)
+    """Yield the wait of a source that is held or paused (`wait`), or that a limit stops now."""
+    if wait:
+        decision = next(iter(ledger.history.decisions([wait.kind], 1, source.id)), None)
+        began = decision.at if decision and source.wait else now
+        yield TimelineBar(BarKind.WAITING, began, None, why=wait.sentence())
+    elif limits:
+        yield TimelineBar(BarKind.WAITING, now, limits[0].until, why=limits[0].why)
