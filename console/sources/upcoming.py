@@ -88,5 +88,5 @@ def _wait(name: str, report: ServerReport) -> Wait | None:
 
 def _why_none(name: str, wait: Wait | None, timing: str) -> str:
     if wait:
-        return f"{name}: no run planned ({wait.sentence()}); {wait.remedy}"
+        return f"{name}: no run planned: {wait.sentence()}; {wait.remedy}"
     return f"{name}: no run planned (schedule: {timing}); start one with `catchment sync {name}`"

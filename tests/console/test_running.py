@@ -85,7 +85,7 @@ def test_switch_in_prefect_pauses_a_source_until_it_is_resumed(online: Cli, serv
     assert (source["state"], source["state_reason"], source["next_run"]) == ("paused", "switched off in Prefect", None)
     assert online("sources", "show", name, "--json").json["state"] == "paused"
     assert (
-        online("sources", "next", name).err == f"{name}: no run planned (paused, switched off in Prefect); {remedy}\n"
+        online("sources", "next", name).err == f"{name}: no run planned: paused (switched off in Prefect); {remedy}\n"
     )
     for command in ("health", "doctor"):
         found = [one for one in online(command, "--json").json["findings"] if one["probe"] == f"source {name}"]

@@ -189,7 +189,7 @@ def test_a_file_of_a_newer_version_is_refused_in_one_line_and_changed_by_no_comm
 def test_a_pause_lasts_until_it_is_resumed(filled: Path, cli: Cli) -> None:
     assert cli("sources", "pause", "notes", "--reason", "moving house").code == 0
     [source] = cli("status", "--json").json["sources"]
-    assert (source["state"], source["state_reason"]) == ("paused", "moving house")
+    assert (source["state"], source["waits"][0]["why"]) == ("paused", "moving house")
     refused = cli("sync", "notes")
     assert (refused.code, "paused (moving house)" in refused.err) == (5, True)
     assert cli("sources", "resume", "notes").code == 0

@@ -99,14 +99,14 @@ def test_status_says_what_rests_and_until_when(cli: Cli, filled: Path) -> None:
     window = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
     assert cli("throttle", "set", "obsidian", "--blackout", window).code == 0
     [source] = cli("status", "--json").json["sources"]
-    assert source["rests"]["why"] == "blackout window"
+    assert source["waits"][0]["why"] == "blackout window"
     assert source["rule"] == f"blackouts {window}"
-    assert abs(datetime.fromisoformat(source["rests"]["until"]) - now - timedelta(hours=1)) <= timedelta(minutes=1)
+    assert abs(datetime.fromisoformat(source["waits"][0]["until"]) - now - timedelta(hours=1)) <= timedelta(minutes=1)
     out = cli("status").out
     assert re.search(r"notes: throttled until .*\d\d:\d\d \(blackout window\); see `catchment throttle show`", out)
     assert "throttled  " in out.partition("LAST SYNC")[2]
     assert cli("throttle", "clear", "obsidian").code == 0
-    assert cli("status", "--json").json["sources"][0]["rests"] is None
+    assert cli("status", "--json").json["sources"][0]["waits"] == []
     assert "throttled" not in cli("status").out
 
 
@@ -129,12 +129,12 @@ def test_status_says_which_hosts_rest_and_what_they_allow(cli: Cli, filled: Path
     told = cli("status", "--json").json
     [host], [source] = told["hosts"], told["sources"]
     assert (host["host"], host["quota"]["left"]) == (limits.key, 4_499)
-    assert host["rests"]["why"] == source["rests"]["why"] == "repeated failures"
+    assert host["wait"]["why"] == source["waits"][0]["why"] == "repeated failures"
     out = cli("status").out
-    assert f"{limits.key}: throttled until" in out and "4499 of 5000 requests left until" in out
+    assert f"{limits.host}: throttled until" in out and "4499 of 5000 requests left until" in out
     assert cli("throttle", "reset-breaker", "notes").code == cli("throttle", "reset-breaker", limits.host).code == 0
     told = cli("status", "--json").json
-    assert (told["hosts"][0]["rests"], told["sources"][0]["rests"]) == (None, None)
+    assert (told["hosts"][0]["wait"], told["sources"][0]["waits"]) == (None, [])
 
 
 def test_status_says_when_a_sync_that_runs_will_be_done(cli: Cli, filled: Path) -> None:
@@ -192,7 +192,7 @@ def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Sta
         "notes: held: the folder is missing; correct the cause, then: catchment sources resume notes",
         "notes: 1 in quarantine; see `catchment quarantine list --source notes`",
     ]
-    assert "no run planned (held)" in cli("sources", "next", "notes").err
+    assert "no run planned: held (the folder is missing); resume" in cli("sources", "next", "notes").err
     assert cli("sources", "show", "notes", "--json").json["next_run"] is None
 
 
@@ -211,7 +211,11 @@ def test_last_report_of_the_worker_tells_while_the_server_is_down(cli: Cli, fill
     runs = (PlannedRun(now - timedelta(minutes=1), "schedule"), PlannedRun(now + timedelta(minutes=10), "retry"))
     ServerReport(now - timedelta(hours=2), ("notes",), {"notes": runs}).write(Home(filled))
     [source] = cli("status", "--json").json["sources"]
-    assert (source["state"], source["state_reason"], source["next_run"]) == ("paused", "switched off in Prefect", None)
+    assert (source["state"], source["waits"][0]["why"], source["next_run"]) == (
+        "paused",
+        "switched off in Prefect",
+        None,
+    )
     shown = cli("sources", "next", "notes", "--json")
     assert [run["why"] for run in shown.json] == ["retry"], "the first is over"
     assert shown.err == "Catchment is not running; planned 2 h ago, started only while it runs\n"
@@ -226,9 +230,7 @@ def test_last_report_of_the_worker_tells_while_the_server_is_down(cli: Cli, fill
 def test_without_a_planned_run_it_says_why(cli: Cli, server: Standin) -> None:
     assert "start one with `catchment sync notes`" in cli("sources", "next", "notes").err
     cli("sources", "pause", "notes")
-    assert (
-        "no run planned (paused); resume with `catchment sources resume notes`" in cli("sources", "next", "notes").err
-    )
+    assert "no run planned: paused; resume with `catchment sources resume notes`" in cli("sources", "next", "notes").err
 
 
 def test_the_next_runs_of_a_source_need_the_source_and_the_server(cli: Cli, filled: Path) -> None:

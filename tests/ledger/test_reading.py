@@ -44,7 +44,7 @@ def put(world: World, notes: Mapping[str, str], metadata: Mapping[str, object] |
 
 def read(world: World, locator: str) -> ReadingView:
     number = next(row.document for row in world.ledger.intake.find(locator) if row.document is not None)
-    return reading(world.ledger, number)
+    return reading(world.ledger, Home(Path("no home")), number)
 
 
 @pytest.mark.databases
