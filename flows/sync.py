@@ -116,8 +116,8 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
     if deployment.id is not None:
-        if (found := await opened.call(sync.backfill_to_continue)) is not None:
-            await request_backfill(sync.source.name, *found)
+        if (backfill := await opened.call(sync.backfill_to_continue)) is not None:
+            await request_backfill(sync.source.name, *backfill)
         for sink in await opened.call(sync.sinks_to_supply):
             await request_once("deliver", sink)
         if await opened.call(sync.needs_embed_run):

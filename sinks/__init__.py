@@ -48,10 +48,10 @@ def opened(kind: str, place: str, secret: str | None = None, *, create: bool = F
     `create`: make its tables or folders. Raises BadInput for an invalid place, Refused if the place has other data,
     SinkUnavailable.
     """
-    found = _kind(kind)
+    kind_of_sink = _kind(kind)
     # Refuses an address that the driver could read otherwise.
     host_elsewhere(kind, place)
-    sink_class = _importing(found.extra, found.location)
+    sink_class = _importing(kind_of_sink.extra, kind_of_sink.location)
     password = secret_references.resolve(secret) if secret else ""
     with closing(sink_class(place, password, create=create)) as sink:
         yield sink

@@ -67,7 +67,7 @@ class Chroma:
         return
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
-        found = dict[int, str]()
+        versions = dict[int, str]()
         where = {"$and": [{"document": {"$gt": after}}, {"document": {"$lte": last}}]}
         for page in range(_MOST_PAGES):
             body = {"where": where, "limit": _PAGE, "offset": page * _PAGE, "include": ["metadatas"]}
@@ -76,11 +76,11 @@ class Chroma:
                 raise _unusable()
             for row in rows:
                 number, version = _version_in(row)
-                if not after < number <= last or number in found:
+                if not after < number <= last or number in versions:
                     raise _unusable()
-                found[number] = version
+                versions[number] = version
             if len(rows) < _PAGE:
-                return found
+                return versions
         raise _unusable()
 
     def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
@@ -120,10 +120,10 @@ class Chroma:
                 raise DocumentRefused(f"refused by Chroma (status {status})")
 
     def _dimension(self) -> int | None:
-        found = self._object("GET", f"{_API}/{self._name}").get("dimension")
-        if not isinstance(found, int | None):
+        dimension = self._object("GET", f"{_API}/{self._name}").get("dimension")
+        if not isinstance(dimension, int | None):
             raise _unusable()
-        return found
+        return dimension
 
     def _found(self, name: str) -> str | None:
         """Return the ID of a collection; None if there is none."""
@@ -135,9 +135,9 @@ class Chroma:
         if create:
             body = {"name": name, "get_or_create": True, "configuration": {"hnsw": {"space": "cosine"}}}
             return _id_in(self._ask("POST", _API, body))
-        if (found := self._found(name)) is None:
+        if (collection := self._found(name)) is None:
             raise SinkUnavailable(f"the collection {name} is missing; restore it, or remove the sink")
-        return found
+        return collection
 
     def _object(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         value = self._ask(method, path, body)
@@ -181,13 +181,13 @@ def _version_in(row: Any) -> tuple[int, str]:
 
 
 def _passages(document: DocumentCopy) -> Iterator[dict[str, Any]]:
-    for one in document.vectors:
-        chunk = document.chunks[one.chunk]
+    for vector in document.vectors:
+        chunk = document.chunks[vector.chunk]
         yield {
-            "id": f"{document.id}:{one.chunk}:{one.part}",
-            "embedding": one.values,
+            "id": f"{document.id}:{vector.chunk}:{vector.part}",
+            "embedding": vector.values,
             "document": document.text[chunk.start : chunk.end],
-            "metadata": {**_metadata(document), "chunk": one.chunk, "part": one.part, "heading": chunk.heading},
+            "metadata": {**_metadata(document), "chunk": vector.chunk, "part": vector.part, "heading": chunk.heading},
         }
 
 

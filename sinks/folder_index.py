@@ -101,16 +101,16 @@ class FolderIndex:
             yield number, name, None if written[0] is None else WrittenFile(*written)
 
     def plan(
-        self, wanted: Mapping[int, str], removed: Collection[int], is_foreign: Callable[[str, int], bool]
+        self, planned: Mapping[int, str], removed: Collection[int], is_foreign: Callable[[str, int], bool]
     ) -> NamePlan:
         """Give each changed document the name that it can have, and those that became free to others that want them.
 
         `is_foreign`: whether something that was never ours has a name, which is not for a document with this ID.
         """
         with self._transaction():
-            planning = _Planning(self._database, wanted, removed, is_foreign)
+            planning = _Planning(self._database, planned, removed, is_foreign)
             planning.run()
-            names = {number: self._name(number) for number in wanted}
+            names = {number: self._name(number) for number in planned}
             moves = dict[int, FileMove]()
             for number, row in planning.displaced.items():
                 if (new := self._name(number)) == row.name:
@@ -165,16 +165,16 @@ class _Planning:
     def __init__(
         self,
         database: sqlite3.Connection,
-        wanted: Mapping[int, str],
+        planned: Mapping[int, str],
         removed: Collection[int],
         is_foreign: Callable[[str, int], bool],
     ) -> None:
         self._database = database
-        self._changed = wanted
+        self._changed = planned
         self._removed = removed
         self._is_foreign = is_foreign
-        self._wanted = dict(wanted)
-        self._queue = deque(sorted(wanted))
+        self._wanted = dict(planned)
+        self._queue = deque(sorted(planned))
         self._freed = set[str]()
         self.displaced = dict[int, _Row]()
         """The rows that other documents had before."""
@@ -197,24 +197,24 @@ class _Planning:
     def _release(self, number: int) -> None:
         """Take the name of a document away."""
         query = "SELECT wanted, name, folded, version, size, modified FROM files WHERE id = ?"
-        found = self._database.execute(query, (number,)).fetchone()
-        if found is None:
+        freed = self._database.execute(query, (number,)).fetchone()
+        if freed is None:
             return
-        wanted, name, key, *written = found
-        row = _Row(wanted, name, None if written[0] is None else WrittenFile(*written))
+        requested, name, key, *written = freed
+        row = _Row(requested, name, None if written[0] is None else WrittenFile(*written))
         if row.written is not None or not self._is_foreign(name, number):
             self._database.execute("INSERT OR IGNORE INTO outdated VALUES (?)", (name,))
         self._database.execute("DELETE FROM files WHERE id = ?", (number,))
         self._freed.add(key)
         if number not in self._changed and number not in self._removed:
             self.displaced.setdefault(number, row)
-            self._wanted[number] = wanted
+            self._wanted[number] = requested
 
     def _claim(self, number: int) -> None:
         """Give a document the first of its names that it can have."""
-        wanted = self._wanted[number]
+        requested = self._wanted[number]
         for rank in itertools.count():
-            name = alternative(wanted, number, rank)
+            name = alternative(requested, number, rank)
             key = folded(name)
             holder = self._database.execute("SELECT rank, id FROM files WHERE folded = ?", (key,)).fetchone()
             if holder is not None and holder < (rank, number):
@@ -224,7 +224,7 @@ class _Planning:
                 self._queue.append(holder[1])
             if not self._is_foreign(name, number):
                 insert = "INSERT INTO files (id, wanted, wanted_folded, rank, name, folded) VALUES (?, ?, ?, ?, ?, ?)"
-                self._database.execute(insert, (number, wanted, folded(wanted), rank, name, key))
+                self._database.execute(insert, (number, requested, folded(requested), rank, name, key))
                 return
 
     def _waiting(self) -> int | None:
@@ -236,9 +236,9 @@ class _Planning:
             query = "SELECT id, wanted, rank FROM files WHERE rank > 0 AND wanted_folded = ? ORDER BY id"
             rows = self._database.execute(query, (key,)).fetchall()
             rows += self._database.execute("SELECT id, wanted, rank FROM files WHERE rank > 1").fetchall()
-            for waiting, wanted, rank in rows:
+            for waiting, requested, rank in rows:
                 for lower in range(rank):
-                    name = alternative(wanted, waiting, lower)
+                    name = alternative(requested, waiting, lower)
                     is_better = folded(name) == key and (not holder or [lower, waiting] < holder)
                     if is_better and (name == held or not self._is_foreign(name, waiting)):
                         return int(waiting)

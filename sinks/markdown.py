@@ -85,8 +85,8 @@ def identity(file: BinaryIO) -> int | None:
         return None
     while line := file.readline(left):
         if line == _FENCE:
-            found = _IDENTITY.fullmatch(last)
-            return int(found[1]) if found else None
+            match = _IDENTITY.fullmatch(last)
+            return int(match[1]) if match else None
         left, last = left - len(line), line
     return None
 
@@ -104,7 +104,7 @@ def _cleaned(name: str) -> str:
 def _line(key: str, value: Any) -> bytes:
     name = key.encode() if _KEY.match(key) else orjson.dumps(key)
     text = orjson.dumps(value, default=str).decode()
-    escaped = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return name + b": " + escaped.encode() + b"\n"
 
 

@@ -48,13 +48,13 @@ class Parquet(JsonLines):
         with lines.open("xb") as file:
             file.writelines(texts)
         query = f"SELECT * FROM {_LINES}"
-        given: dict[str, Any] = {"lines": str(lines), "longest": max([_LEAST, *map(len, texts)])}
+        parameters: dict[str, Any] = {"lines": str(lines), "longest": max([_LEAST, *map(len, texts)])}
         if is_own(path):
             ids = ", ".join(map(str, changes))
             query += f" UNION ALL SELECT * FROM read_parquet($old) WHERE id NOT IN ({ids})"
-            given["old"] = str(path)
+            parameters["old"] = str(path)
         with _database() as database:
-            if _copied(database, query, given, fresh):
+            if _copied(database, query, parameters, fresh):
                 atomic_files.put(fresh, path)
             else:
                 path.unlink(missing_ok=True)
@@ -85,11 +85,11 @@ def writing_parquet(path: Path) -> Iterator[JsonFile]:
             fresh.unlink(missing_ok=True)
 
 
-def _copied(database: duckdb.DuckDBPyConnection, query: str, given: Mapping[str, Any], to: Path) -> int:
+def _copied(database: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any], to: Path) -> int:
     """Write the rows of a query into a file, by ID. Return their number."""
     target = str(to).replace("'", "''")
     copy = f"COPY ({query} ORDER BY id) TO '{target}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
-    row = database.execute(copy, given).fetchone()
+    row = database.execute(copy, parameters).fetchone()
     return int(row[0]) if row else 0
 
 

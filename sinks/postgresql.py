@@ -179,9 +179,9 @@ def _links(document: DocumentCopy) -> Iterator[tuple[Any, ...]]:
 
 
 def _embeddings(document: DocumentCopy) -> Iterator[tuple[Any, ...]]:
-    for one in document.vectors:
-        values = "[" + ",".join(map(str, one.values)) + "]"
-        yield document.id, one.chunk, one.part, one.model, values
+    for vector in document.vectors:
+        values = "[" + ",".join(map(str, vector.values)) + "]"
+        yield document.id, vector.chunk, vector.part, vector.model, values
 
 
 def _clean(text: str) -> str:

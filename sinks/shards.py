@@ -49,12 +49,12 @@ class JsonLines:
                 self._rewrite(self._root / f"{shard:07}.{self._ending}", changes)
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
-        found = dict[int, str]()
+        versions = dict[int, str]()
         with translated():
             for path in self._root.glob(f"*.{self._ending}"):
                 if path.stem.isdigit() and after // _IDS <= int(path.stem) <= last // _IDS:
-                    found |= {number: version for number, version in self._read(path) if after < number <= last}
-        return found
+                    versions |= {number: version for number, version in self._read(path) if after < number <= last}
+        return versions
 
     def mark(self, stamp: str) -> None:
         write_stamp(self._root, f"{stamp} {self._state()}")
@@ -66,8 +66,8 @@ class JsonLines:
     def _state(self) -> str:
         """Return a digest of the names, sizes and times of the files, which no document's version tells."""
         with translated():
-            found = [(path.name, path.lstat()) for path in sorted(self._root.glob(f"*.{self._ending}"))]
-        facts = [(name, status.st_size, status.st_mtime_ns) for name, status in found]
+            files = [(path.name, path.lstat()) for path in sorted(self._root.glob(f"*.{self._ending}"))]
+        facts = [(name, status.st_size, status.st_mtime_ns) for name, status in files]
         return blake2b(orjson.dumps(facts), digest_size=8).hexdigest()
 
     def _read(self, path: Path) -> Iterator[tuple[int, str]]:
@@ -180,5 +180,5 @@ def _lines(path: Path) -> Iterator[tuple[int, str, bytes]]:
     if is_own(path):
         with path.open("rb") as file:
             for text in file:
-                if found := _BEGINNING.match(text):
-                    yield int(found[1]), found[2].decode(), text
+                if match := _BEGINNING.match(text):
+                    yield int(match[1]), match[2].decode(), text

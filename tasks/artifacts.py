@@ -45,39 +45,41 @@ def artifact_key(source: str, content: str) -> str:
     return f"{name}-{content}"
 
 
-def quarantine(home: Home, source: str, found: ListPage[QuarantineEntry]) -> MarkdownText:
+def quarantine(home: Home, source: str, page: ListPage[QuarantineEntry]) -> MarkdownText:
     """Return the items of a source in quarantine, by the number of their job, with the remedy and the page."""
-    if not found.total:
+    if not page.total:
         return MarkdownText(NOTHING, f"{source}: nothing in quarantine")
     rows = []
-    for entry in found.rows:
+    for entry in page.rows:
         address = page_address(home, f"/jobs/{entry.job}")
         number = f"[{entry.job}]({address})" if address else str(entry.job)
         rows.append((number, entry.reason, *map(as_text, problem_and_remedy(entry.message, entry.reason))))
-    more = f"The latest {len(rows)} of {found.total:,} items. " if found.total > len(rows) else ""
+    more = f"The latest {len(rows)} of {page.total:,} items. " if page.total > len(rows) else ""
     text = (
         f"{table(('item', 'reason', 'problem', 'what helps'), rows)}\n\n{more}Retry: `catchment quarantine retry ITEM`."
     )
-    return MarkdownText(text, f"{source}: {found.total:,} in quarantine")
+    return MarkdownText(text, f"{source}: {page.total:,} in quarantine")
 
 
 def library(ledger: Ledger, home: Home) -> MarkdownText:
     """Return the sources with their numbers, and the totals."""
-    found = standings(ledger, home)
-    rows = [(as_text(one.name), one.kind, _state(one), *map("{:,}".format, _numbers(one))) for one in found]
-    totals = [sum(numbers) for numbers in zip(*map(_numbers, found), strict=True)] or [0, 0, 0]
+    sources = standings(ledger, home)
+    rows = [
+        (as_text(source.name), source.kind, _state(source), *map("{:,}".format, _numbers(source))) for source in sources
+    ]
+    totals = [sum(numbers) for numbers in zip(*map(_numbers, sources), strict=True)] or [0, 0, 0]
     total = ("**all**", "", "", *(f"**{number:,}**" for number in totals))
     headers = ("source", "kind", "state", "documents", "waiting", "in quarantine")
-    return MarkdownText(table(headers, [*rows, total]), f"Library: {totals[0]:,} documents of {len(found)} sources")
+    return MarkdownText(table(headers, [*rows, total]), f"Library: {totals[0]:,} documents of {len(sources)} sources")
 
 
-def _state(one: SourceStanding) -> str:
-    is_failing = one.last_sync is not None and one.last_sync.outcome in FAILED_OUTCOMES
-    return "failing" if one.state == "active" and is_failing else one.state
+def _state(standing: SourceStanding) -> str:
+    is_failing = standing.last_sync is not None and standing.last_sync.outcome in FAILED_OUTCOMES
+    return "failing" if standing.state == "active" and is_failing else standing.state
 
 
-def _numbers(one: SourceStanding) -> tuple[int, int, int]:
-    return one.documents, one.waiting, one.quarantined
+def _numbers(standing: SourceStanding) -> tuple[int, int, int]:
+    return standing.documents, standing.waiting, standing.quarantined
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -86,12 +86,12 @@ async def request_once(flow: str, name: str) -> None:
     )
     with suppress(httpx.HTTPError, ObjectNotFound):
         async with get_client() as client:
-            found = await client.read_deployment_by_name(f"{flow}/{name}")
-            its = DeploymentFilter(id=DeploymentFilterId(any_=[found.id]))
-            if not found.paused and not await client.read_flow_runs(
-                flow_run_filter=waiting, deployment_filter=its, limit=1
+            deployment_row = await client.read_deployment_by_name(f"{flow}/{name}")
+            deployment_filter = DeploymentFilter(id=DeploymentFilterId(any_=[deployment_row.id]))
+            if not deployment_row.paused and not await client.read_flow_runs(
+                flow_run_filter=waiting, deployment_filter=deployment_filter, limit=1
             ):
-                await client.create_flow_run_from_deployment(found.id, name=f"{name}: waiting")
+                await client.create_flow_run_from_deployment(deployment_row.id, name=f"{name}: waiting")
 
 
 async def complete_waiting_runs() -> None:
@@ -135,10 +135,10 @@ async def _backfills_of_runs(
     if deployment.id is None:
         return set()
     of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
-    those = FlowRunFilter(state=state, expected_start_time=start)
+    run_filter = FlowRunFilter(state=state, expected_start_time=start)
     async with get_client() as client:
-        found = await client.read_flow_runs(flow_run_filter=those, deployment_filter=of_source)
-    return {run.parameters.get("backfill") for run in found}
+        runs = await client.read_flow_runs(flow_run_filter=run_filter, deployment_filter=of_source)
+    return {run.parameters.get("backfill") for run in runs}
 
 
 def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -35,9 +35,9 @@ class ServerClock:
         """Whether the server said it within a minute."""
         return boot_clock().micros - self._at < _CURRENT
 
-    def learn(self, said: int) -> None:
+    def learn(self, seconds: int) -> None:
         """Record the present time of the server."""
-        self._said, self._at = said, boot_clock().micros
+        self._said, self._at = seconds, boot_clock().micros
 
     def now(self) -> int:
         """Return the time on the server."""

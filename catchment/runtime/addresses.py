@@ -78,19 +78,19 @@ def postgresql(address: str) -> dict[str, str]:
         ) from error
     rest = address.partition("://")[2]
     try:
-        found = conninfo_to_dict(f"postgresql://{rest}")
+        parameters = conninfo_to_dict(f"postgresql://{rest}")
     except ProgrammingError:
         # The message may contain part of a password.
         raise BadInput(_UNREADABLE) from None
-    if not all(port.isascii() and port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
+    if not all(port.isascii() and port.isdecimal() for port in str(parameters.get("port") or "0").split(",") if port):
         # Found only when connecting. It may be part of a password, too.
         raise BadInput(_UNREADABLE)
-    given = Counter(_given(rest))
-    if given["service"]:
+    names = Counter(_given(rest))
+    if names["service"]:
         raise BadInput("service: its file could name any host; write host, port and database into the address")
-    if repeated := next((name for name, number in given.items() if number > 1), None):
+    if repeated := next((name for name, number in names.items() if number > 1), None):
         raise BadInput(f"{repeated}: given twice in the address; write it once")
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in parameters.items() if value is not None}
 
 
 def pinned(parameters: Mapping[str, Any]) -> dict[str, Any]:

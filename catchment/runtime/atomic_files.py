@@ -61,12 +61,12 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}~{process.identity()}~{threading.get_ident()}.unfinished")
 
 
-def _is_left(found: Path) -> bool:
-    named = _MAKER.search(found.name)
+def _is_left(file: Path) -> bool:
+    named = _MAKER.search(file.name)
     if named is None or process.alive(named[1]):
         return False
     with suppress(FileNotFoundError):
-        return process.is_local(named[1]) or time.time() - found.stat().st_mtime > _ANOTHERS_SECONDS
+        return process.is_local(named[1]) or time.time() - file.stat().st_mtime > _ANOTHERS_SECONDS
     return False
 
 

@@ -68,9 +68,9 @@ class Home:
 
     def _close(self) -> None:
         """Set mode 0700 if others have access, unless the folder evidently has other uses too."""
-        found = self.path.stat()
-        is_shared = found.st_mode & stat.S_ISVTX or expanded(Path("~")).is_relative_to(self.path)
-        if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not is_shared:
+        status = self.path.stat()
+        is_shared = status.st_mode & stat.S_ISVTX or expanded(Path("~")).is_relative_to(self.path)
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid() and not is_shared:
             # FAT and some network file systems have no modes.
             with suppress(PermissionError):
                 self.path.chmod(0o700)
@@ -111,8 +111,8 @@ class Home:
     @property
     def named_database(self) -> str:
         """The database that the file `environment` names; empty for none."""
-        told = [line[len(_DATABASE) :] for line in self._variables() if line.startswith(_DATABASE)]
-        return told[-1].strip("\"'") if told else ""
+        addresses = [line[len(_DATABASE) :] for line in self._variables() if line.startswith(_DATABASE)]
+        return addresses[-1].strip("\"'") if addresses else ""
 
     def use_database(self, url: str) -> None:
         """Name the database of the ledger in the file `environment`; none if `url` is empty. Raises HomeUnavailable."""

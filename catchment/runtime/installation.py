@@ -41,9 +41,9 @@ def clash() -> str | None:
     for name in _PACKAGES:
         ours = _PARENT / name / "__init__.py"
         spec = find_spec(name)
-        found = spec.origin if spec else None
-        if found != str(ours) or installed.get(f"{name}/__init__.py", ours.stat().st_size) != ours.stat().st_size:
-            place = f"belongs to another program ({found})" if found else "was removed by another program"
+        origin = spec.origin if spec else None
+        if origin != str(ours) or installed.get(f"{name}/__init__.py", ours.stat().st_size) != ours.stat().st_size:
+            place = f"belongs to another program ({origin})" if origin else "was removed by another program"
             return f"package {name}: {place}; install Catchment into an environment of its own, without PYTHONPATH"
     return None
 

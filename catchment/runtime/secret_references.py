@@ -105,12 +105,12 @@ def _keyring(place: str) -> str:
     service, _, user = place.partition("/")
     keyring = _library()
     try:
-        found: str | None = keyring.get_password(service, user)
+        password: str | None = keyring.get_password(service, user)
     except keyring.errors.KeyringError as error:
         raise LoginFailed("keyring: cannot be opened; unlock it, or use env: or file:") from error
-    if found is None:
+    if password is None:
         raise LoginFailed("keyring: no such entry; keyring set SERVICE USER")
-    return found
+    return password
 
 
 def _block(_place: str) -> str:

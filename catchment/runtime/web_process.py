@@ -137,7 +137,7 @@ def act(home: Home, action: str, fields: Mapping[str, Any]) -> Any:
     """
     if (address := WebAddress.read(home)) is not None and address.operator != operator():
         raise PageSilent(f"page: runs as {address.operator}")
-    return _ask(home, "POST", f"/actions/{action}", lambda done: done["result"], fields)
+    return _ask(home, "POST", f"/actions/{action}", lambda answer: answer["result"], fields)
 
 
 def post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any], T]) -> T:
@@ -179,8 +179,8 @@ def _with_times(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        name: datetime.fromisoformat(one) if name in _TIMES and isinstance(one, str) else _with_times(one)
-        for name, one in value.items()
+        name: datetime.fromisoformat(item) if name in _TIMES and isinstance(item, str) else _with_times(item)
+        for name, item in value.items()
     }
 
 

@@ -57,7 +57,7 @@ def series(figures: Iterable[tuple[SummedKey, Figure]], connectors: Collection[s
     ]
 
 
-def prometheus(found: Sequence[Series]) -> bytes:
+def prometheus(series: Sequence[Series]) -> bytes:
     """Return the text that Prometheus scrapes."""
     # 40 ms to import.
     from prometheus_client import Metric as Family
@@ -66,17 +66,17 @@ def prometheus(found: Sequence[Series]) -> bytes:
 
     class Families(Collector):
         def collect(self) -> Iterator[Family]:
-            for metric, its in _by_metric(found):
+            for metric, of_metric in _by_metric(series):
                 family = Family(metric.prometheus.removesuffix("_total"), metric.help, metric.kind)
-                for one in its:
-                    for sample in _samples(one):
+                for each in of_metric:
+                    for sample in _samples(each):
                         family.add_sample(*sample)
                 yield family
 
     return generate_latest(Families())
 
 
-def as_json(found: Sequence[Series]) -> str:
+def as_json(series: Sequence[Series]) -> str:
     """Return a list of metrics, each with its series. A histogram has the number of values in each bucket, by upper bound."""
     metrics = [
         {
@@ -84,27 +84,27 @@ def as_json(found: Sequence[Series]) -> str:
             "kind": metric.kind,
             "unit": metric.unit,
             "help": metric.help,
-            "series": [*map(_json, its)],
+            "series": [*map(_json, of_metric)],
         }
-        for metric, its in _by_metric(found)
+        for metric, of_metric in _by_metric(series)
     ]
     return json.dumps(metrics, indent=1) + "\n"
 
 
-def as_csv(found: Sequence[Series]) -> str:
+def as_csv(series: Sequence[Series]) -> str:
     """Return a line for each sample of Prometheus: its name, its labels as `a=x b=y`, and its value."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("metric", "labels", "value"))
-    for one in found:
-        for name, labels, value in _samples(one):
+    for each in series:
+        for name, labels, value in _samples(each):
             writer.writerow((name, " ".join(f"{key}={text}" for key, text in labels.items()), f"{value:.15g}"))
     return out.getvalue()
 
 
-def _by_metric(found: Sequence[Series]) -> Iterator[tuple[Metric, Iterable[Series]]]:
-    for name, its in groupby(found, lambda one: one.metric.name):
-        yield BY_NAME[name], its
+def _by_metric(series: Sequence[Series]) -> Iterator[tuple[Metric, Iterable[Series]]]:
+    for name, of_metric in groupby(series, lambda each: each.metric.name):
+        yield BY_NAME[name], of_metric
 
 
 def _zero(metric: Metric) -> Figure:
@@ -121,9 +121,9 @@ def _names(metric: Metric) -> tuple[str, ...]:
     return (*("connector", "priority")[: len(_outer(metric, ()))], *metric.labels)
 
 
-def _samples(one: Series) -> Iterator[tuple[str, dict[str, str], float]]:
-    name, labels, figure = one.metric.prometheus, dict(one.labels), one.figure
-    if one.metric.kind is not Kind.HISTOGRAM:
+def _samples(series: Series) -> Iterator[tuple[str, dict[str, str], float]]:
+    name, labels, figure = series.metric.prometheus, dict(series.labels), series.figure
+    if series.metric.kind is not Kind.HISTOGRAM:
         yield name, labels, figure.total
         return
     for bound, number in zip((*map(str, BOUNDS), "+Inf"), accumulate(figure.buckets), strict=True):
@@ -132,8 +132,8 @@ def _samples(one: Series) -> Iterator[tuple[str, dict[str, str], float]]:
     yield f"{name}_count", labels, figure.n
 
 
-def _json(one: Series) -> dict[str, Any]:
-    if one.metric.kind is not Kind.HISTOGRAM:
-        return {"labels": one.labels, "value": one.figure.total}
-    buckets = dict(zip((*map(str, BOUNDS), "+Inf"), one.figure.buckets, strict=True))
-    return {"labels": one.labels, "count": one.figure.n, "sum": one.figure.total, "buckets": buckets}
+def _json(series: Series) -> dict[str, Any]:
+    if series.metric.kind is not Kind.HISTOGRAM:
+        return {"labels": series.labels, "value": series.figure.total}
+    buckets = dict(zip((*map(str, BOUNDS), "+Inf"), series.figure.buckets, strict=True))
+    return {"labels": series.labels, "count": series.figure.n, "sum": series.figure.total, "buckets": buckets}

@@ -152,7 +152,7 @@ class Condition:
 
 def worst(conditions: Iterable[Condition]) -> Verdict:
     """Return the most severe verdict."""
-    return max((one.verdict for one in conditions), key=[*Verdict].index, default=OK)
+    return max((condition.verdict for condition in conditions), key=[*Verdict].index, default=OK)
 
 
 def rank(reason: str) -> int:
@@ -162,16 +162,16 @@ def rank(reason: str) -> int:
 
 def problems(conditions: Iterable[Condition]) -> list[Condition]:
     """Return the conditions that are incidents and that no other explains, worst first."""
-    found = {one.key: one for one in conditions if one.reason and one.verdict is not OK}
-    causes = [key for key in found if not any(explains(other, key) for other in found)]
-    return [found[key] for key in sorted(causes, key=lambda key: (rank(key[0]), key[1]))]
+    by_key = {condition.key: condition for condition in conditions if condition.reason and condition.verdict is not OK}
+    causes = [key for key in by_key if not any(explains(other, key) for other in by_key)]
+    return [by_key[key] for key in sorted(causes, key=lambda key: (rank(key[0]), key[1]))]
 
 
 def explains(cause: tuple[str, str], key: Key) -> bool:
     """Return whether a problem is only the consequence of another one. Two sources never explain each other."""
     about = {cause[1], key[1]}
     return cause[0] in _CAUSES.get(key[0], ()) and (
-        len(about) == 1 or not all(one.startswith("source:") for one in about)
+        len(about) == 1 or not all(subject.startswith("source:") for subject in about)
     )
 
 
@@ -231,9 +231,9 @@ class Judge:
         present = {condition.key: condition for condition in conditions}
         turning = {key for key in present.keys() ^ set(is_open) if key in present or not is_partial}
         self._turning = {key: self._turning.get(key, now) for key in turning}
-        opened = [one for key, one in present.items() if key in turning and self._lasts(key, now, key[0].wait)]
+        opened = [each for key, each in present.items() if key in turning and self._lasts(key, now, key[0].wait)]
         closed = [key for key in is_open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
-        for key in (*(one.key for one in opened), *closed):
+        for key in (*(each.key for each in opened), *closed):
             del self._turning[key]
         return opened, closed
 

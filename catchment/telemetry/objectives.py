@@ -123,5 +123,5 @@ def _burn(objective: Objective, events: Iterable[Events], now: datetime, hours: 
 
 def _sums(events: Iterable[Events], since: datetime, now: datetime) -> tuple[int, int]:
     """Return the bad and all events since a time. Those after now were counted before the clock was set back."""
-    within = [one for one in events if since - SPAN < one.at <= now]
-    return sum(one.bad for one in within), sum(one.total for one in within)
+    within = [event for event in events if since - SPAN < event.at <= now]
+    return sum(event.bad for event in within), sum(event.total for event in within)

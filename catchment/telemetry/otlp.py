@@ -39,36 +39,38 @@ def sender() -> Callable[[Sequence[Series], int], object]:
     exporter = OTLPMetricExporter(timeout=_SECONDS)
     resource, scope = Resource.create({"service.name": "catchment"}), InstrumentationScope("catchment")
 
-    def send(found: Sequence[Series], at: int) -> object:
-        metrics = [_metric(name, list(its), at) for name, its in groupby(found, lambda one: one.metric.name)]
+    def send(series: Sequence[Series], at: int) -> object:
+        metrics = [
+            _metric(name, list(of_metric), at) for name, of_metric in groupby(series, lambda each: each.metric.name)
+        ]
         scopes = [ScopeMetrics(scope, metrics, "")]
         return exporter.export(MetricsData([ResourceMetrics(resource, scopes, "")]), _SECONDS * 1_000)
 
     return send
 
 
-def _metric(name: str, its: Sequence[Series], at: int) -> Metric:
+def _metric(name: str, series: Sequence[Series], at: int) -> Metric:
     about, total = BY_NAME[name], AggregationTemporality.CUMULATIVE
     data: Sum | Gauge | Histogram
     match about.kind:
         case Kind.HISTOGRAM:
-            data = Histogram([_histogram(one, at) for one in its], total)
+            data = Histogram([_histogram(each, at) for each in series], total)
         case Kind.COUNTER:
-            data = Sum([_number(one, at) for one in its], total, is_monotonic=True)
+            data = Sum([_number(each, at) for each in series], total, is_monotonic=True)
         case Kind.GAUGE:
-            data = Gauge([_number(one, at) for one in its])
+            data = Gauge([_number(each, at) for each in series])
     return Metric(name, about.help, about.unit, data)
 
 
-def _number(one: Series, at: int) -> NumberDataPoint:
-    return NumberDataPoint(dict(one.labels), _UNKNOWN_START, at, one.figure.total)
+def _number(series: Series, at: int) -> NumberDataPoint:
+    return NumberDataPoint(dict(series.labels), _UNKNOWN_START, at, series.figure.total)
 
 
-def _histogram(one: Series, at: int) -> HistogramDataPoint:
-    figure = one.figure
+def _histogram(series: Series, at: int) -> HistogramDataPoint:
+    figure = series.figure
     extremes = {"min": None, "max": None}
     return HistogramDataPoint(
-        dict(one.labels),
+        dict(series.labels),
         _UNKNOWN_START,
         at,
         figure.n,

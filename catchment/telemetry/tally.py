@@ -55,8 +55,8 @@ class Tally:
         if metric.kind is Kind.HISTOGRAM:
             figure.buckets = [0] * (len(BOUNDS) + 1)
             figure.buckets[bisect_left(BOUNDS, value)] = times
-        said = ",".join(f"{name}={labels[name]}" for name in metric.labels)
-        self._merge((metric.name, said, source_id), figure)
+        label_text = ",".join(f"{name}={labels[name]}" for name in metric.labels)
+        self._merge((metric.name, label_text, source_id), figure)
 
     def merge(self, other: Iterable[tuple[Key, Figure]]) -> None:
         """Add all figures of another tally."""

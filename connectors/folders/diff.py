@@ -340,10 +340,10 @@ def mark_key(container: str) -> str:
 def _stamp_now(folder: ScannedFolder) -> Stamp | None:
     """Return the stamp of a folder now; None if it cannot be accessed."""
     try:
-        found = os.stat(folder.path)  # noqa: PTH116 - a third of the time of a Path
+        status = os.stat(folder.path)  # noqa: PTH116 - a third of the time of a Path
     except OSError:
         return None
-    return stamp(found)
+    return stamp(status)
 
 
 def _is_mounted(folder: ScannedFolder, listing: Listing) -> bool:

@@ -58,22 +58,22 @@ class FileEntry(NamedTuple):
             return None
 
     @classmethod
-    def of(cls, name: str, found: os.stat_result) -> FileEntry:
-        return cls(name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+    def of(cls, name: str, status: os.stat_result) -> FileEntry:
+        return cls(name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
 
 
 def to_locator(path: str) -> str:
     """Return the locator for a path relative to the root, as spelled by `os`."""
     if path.isascii():
         return path
-    return _UNSTORABLE.sub(lambda found: _MARK + (_MARK if found[0] == _MARK else f"{ord(found[0]) - 0xDC00:x}"), path)
+    return _UNSTORABLE.sub(lambda match: _MARK + (_MARK if match[0] == _MARK else f"{ord(match[0]) - 0xDC00:x}"), path)
 
 
 def to_path(locator: str) -> str:
     """Return the path for a locator; the inverse of `to_locator`."""
     if locator.isascii():
         return locator
-    return _ESCAPED.sub(lambda found: _MARK if found[1] == _MARK else chr(0xDC00 + int(found[1], 16)), locator)
+    return _ESCAPED.sub(lambda match: _MARK if match[1] == _MARK else chr(0xDC00 + int(match[1], 16)), locator)
 
 
 def identity(entry: FileEntry, path: str) -> str | None:
@@ -92,8 +92,8 @@ def identity(entry: FileEntry, path: str) -> str | None:
 def is_at(path: str, identity: str) -> bool:
     """Return whether the file of this identity is at a path, possibly edited since."""
     inode, _, _, born = identity.split(".")
-    found = _inode(path)
-    return found is not None and f"{found:x}" == inode and f"{birth_time(path, found):x}" == born
+    present = _inode(path)
+    return present is not None and f"{present:x}" == inode and f"{birth_time(path, present):x}" == born
 
 
 def _inode(path: str) -> int | None:

@@ -103,8 +103,8 @@ class Layer:
         layer = self
         for name in self.rules.ignore_files:
             text = _text(f"{path}/{name}")
-            if text is not None and (found := _compiled(patterns.split_lines(text), lenient=True)):
-                file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, found)
+            if text is not None and (compiled := _compiled(patterns.split_lines(text), lenient=True)):
+                file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, compiled)
                 key = hashlib.blake2b(f"{layer.key}\0{file.name}\0{text}".encode(errors="replace"), digest_size=8)
                 layer = Layer(self.rules, key.hexdigest(), self.include, self.exclude, (file, *layer.files))
         return layer
@@ -164,10 +164,10 @@ def _text(path: str) -> str | None:
             return None
         raise UnknownRules(error, path.rpartition("/")[2]) from error
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        if found.st_size > _MAX_BYTES:
+        if status.st_size > _MAX_BYTES:
             raise OSError(errno.EFBIG, _TOO_LARGE)
         text = os.read(handle, _MAX_BYTES).decode("utf-8-sig", "surrogateescape")
         if text.count("\n") > _MAX_LINES or max(map(len, text.split("\n"))) > _MAX_LINE_LENGTH:

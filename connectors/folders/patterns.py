@@ -88,8 +88,8 @@ class Patterns:
             (*self._of_names, subject[path.rfind(b"/") + 1 :]),
             (*self._of_paths, subject),
         ):
-            if numbers and (found := regex.fullmatch(text)) and found.lastindex:
-                last = max(last, numbers[found.lastindex - 1])
+            if numbers and (match := regex.fullmatch(text)) and match.lastindex:
+                last = max(last, numbers[match.lastindex - 1])
         return last
 
     @cached_property

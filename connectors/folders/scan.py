@@ -78,14 +78,14 @@ class Listing:
 
     def locators(self, folder: ScannedFolder) -> set[str]:
         """Return the locators of the selected files, with those whose stat failed."""
-        found = {to_locator(folder.child(file[0])) for file in self.files}
-        found.update(to_locator(folder.child(name)) for name in self.stat_errors)
-        return found
+        locators = {to_locator(folder.child(file[0])) for file in self.files}
+        locators.update(to_locator(folder.child(name)) for name in self.stat_errors)
+        return locators
 
 
-def stamp(found: os.stat_result) -> Stamp:
+def stamp(status: os.stat_result) -> Stamp:
     """Return the stamp of a folder, given its stat result."""
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Lister:
@@ -109,10 +109,10 @@ class Lister:
             path, inner = f"{folder.path}/{name}", folder.child(name)
             try:
                 layer = folder.above.enter(folder.relative, folder.path)
-                device, found = os.stat(folder.path).st_dev, os.lstat(path)  # noqa: PTH116 - as in `list`
+                device, status = os.stat(folder.path).st_dev, os.lstat(path)  # noqa: PTH116 - as in `list`
             except OSError:
                 return None
-            if not stat.S_ISDIR(found.st_mode) or self._is_home(path) or layer.why_not(inner, folder=True):
+            if not stat.S_ISDIR(status.st_mode) or self._is_home(path) or layer.why_not(inner, folder=True):
                 return None
             folder = ScannedFolder(path, inner, layer, device)
         return folder
@@ -123,9 +123,9 @@ class Lister:
         handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             layer = folder.above.enter(folder.relative, folder.path)
-            found = os.fstat(handle)
-            listing = Listing(layer, found.st_dev, stamp(found))
-            if until_tick(found.st_mtime_ns, found.st_ctime_ns):
+            status = os.fstat(handle)
+            listing = Listing(layer, status.st_dev, stamp(status))
+            if until_tick(status.st_mtime_ns, status.st_ctime_ns):
                 listing.stamp = None
             self._scan(folder, listing, handle)
         finally:
@@ -150,17 +150,17 @@ class Lister:
                     listing.excluded.append(name)
                     continue
                 try:
-                    found = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
                     listing.stat_errors[name] = error
                     continue
-                append((name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode))
+                append((name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode))
 
     def _add_folder(self, folder: ScannedFolder, listing: Listing, name: str) -> None:
-        wanted = listing.layer.why_not(folder.child(name), folder=True) is None
-        if wanted and not self._is_home(f"{folder.path}/{name}"):
+        is_read = listing.layer.why_not(folder.child(name), folder=True) is None
+        if is_read and not self._is_home(f"{folder.path}/{name}"):
             listing.folders.append(name)
         else:
             listing.pruned.append(name)
@@ -174,11 +174,11 @@ class Lister:
         files = []
         for file in listing.files:
             path = f"{folder.path}/{file[0]}"
-            found = self._target(path) if stat.S_ISLNK(file[5]) else None
-            if found is None:
+            target = self._target(path) if stat.S_ISLNK(file[5]) else None
+            if target is None:
                 files.append(file)
-            elif not stat.S_ISDIR(found.st_mode):
-                files.append((*FileEntry.of(file[0], found),))
+            elif not stat.S_ISDIR(target.st_mode):
+                files.append((*FileEntry.of(file[0], target),))
             elif self._is_followed(folder.path, path):
                 listing.folders.append(file[0])
             else:

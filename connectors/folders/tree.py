@@ -66,9 +66,9 @@ class FolderTree:
     def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
         """Return the locators that still hold the file of this identity, as `Movable.still_there` does."""
         top = os.path.realpath(self.root)
-        found = {place for place, of in places.items() if is_at(f"{top}/{to_path(place)}", of)}
+        present = {place for place, of in places.items() if is_at(f"{top}/{to_path(place)}", of)}
         self.check_root(roots[""])
-        return found
+        return present
 
     def read(self, item: Item) -> tuple[bytes, FileEntry]:
         """Return the content of a listed file.

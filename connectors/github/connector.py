@@ -99,10 +99,10 @@ class GitHub:
         return f"{name}: {next(iter(commit), 'empty')[:10]}{f', and {more} more' if more else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        found, roots, marks = self._select(known)
+        selected, roots, marks = self._select(known)
         yield Root(roots)
         yield Checkpoint(marks)
-        repositories = _accepted(found, known)
+        repositories = _accepted(selected, known)
         listings = [listing for repository in repositories for listing in self._listings_of(repository)]
         yield from self._deselected(known, listings, {repository.name for repository in repositories})
         for listing in listings:
@@ -110,12 +110,12 @@ class GitHub:
         yield Checkpoint()
 
     def changes_between(self, known: Known, since: datetime, until: datetime) -> Iterator[Change]:
-        found, roots, _ = self._select(known)
+        selected, roots, _ = self._select(known)
         # Another root is for `changes` to report, together with the deletions to hold.
         accepted = known.roots()
         yield Root({name: accepted.get(name, identity) for name, identity in roots.items()})
         is_torn = False
-        for repository in _accepted(found, known) if self._api.is_needed else ():
+        for repository in _accepted(selected, known) if self._api.is_needed else ():
             for listing in self._api.listings(repository.name):
                 for change in listing.between(since, until):
                     # Only a part that the host denies.

@@ -61,6 +61,6 @@ def is_file(locator: str) -> bool:
 
 def repository_of(name: str) -> str:
     """Return the repository of a locator or container: `owner/repo`."""
-    if found := _FILE.match(name):
-        return found[1].removesuffix(_WIKI)
+    if match := _FILE.match(name):
+        return match[1].removesuffix(_WIKI)
     return "/".join(re.split("[/#]", name, maxsplit=2)[:2])

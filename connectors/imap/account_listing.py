@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TypeVar
 
@@ -120,13 +120,13 @@ class Changes:
         statuses: dict[str, MailboxStatus | ItemError] = {}
         without_status: list[str] = []
         self._sent = {folder.name for folder in surveyed if folder.is_sent}
-        wanted = select_folders(self._settings, surveyed, by_label=by_label)
-        if len(wanted) > (allowed := self._settings.max_folders):
+        selected = select_folders(self._settings, surveyed, by_label=by_label)
+        if len(selected) > (allowed := self._settings.max_folders):
             raise SourceUnavailable(
-                f"{self._settings.host}: {len(wanted)} folders match, {allowed} allowed; narrow include, extend exclude, or "
+                f"{self._settings.host}: {len(selected)} folders match, {allowed} allowed; narrow include, extend exclude, or "
                 "raise max_folders"
             )
-        for folder in wanted:
+        for folder in selected:
             if status := surveyed[folder]:
                 statuses[folder.name] = status
             else:
@@ -165,12 +165,14 @@ class Changes:
 
     # Folders that are not read
 
-    def _removed_folders(self, existing: Set[str], wanted: Collection[str]) -> Iterator[Change]:
+    def _removed_folders(self, existing: Set[str], selected: Collection[str]) -> Iterator[Change]:
         """Report the known items of folders that were deleted or deselected."""
-        yield from (Tombstone(trouble) for trouble in sorted(self._failing_folders - set(map(_folder_locator, wanted))))
+        yield from (
+            Tombstone(trouble) for trouble in sorted(self._failing_folders - set(map(_folder_locator, selected)))
+        )
         known = self._containers - {_ACCOUNT}
         for name in sorted(known):
-            if name in wanted:
+            if name in selected:
                 continue
             if name not in existing:
                 yield from (Tombstone(locator) for locator in sorted(self._known.within(name)))
@@ -271,8 +273,8 @@ class Changes:
             yield file, ""
             if file.is_message and file.size <= self._max_bytes:
                 try:
-                    found = self.request(name, status, lambda session, part=file.part: session.part(message.uid, part))  # type: ignore[misc]
-                    contained = list(inner(found[1], file.part)) if found else []
+                    part = self.request(name, status, partial(ImapSession.part, uid=message.uid, number=file.part))
+                    contained = list(inner(part[1], file.part)) if part else []
                 except (FetchFailed, ParseError):
                     continue  # The fetch of the file itself reports it.
                 for each in contained:

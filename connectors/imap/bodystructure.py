@@ -89,10 +89,10 @@ class _Leaf:
         self._is_message_file = any(is_message_file(self.media_type, _text(name)) for name in names)
 
     def file(self, number: str, *, is_root: bool) -> File | None:
-        wanted = is_file(
+        has_file = is_file(
             self.media_type, disposition=self._disposition, named=self._named, empty=self._size == 0, is_root=is_root
         )
-        return File(number, self.media_type, self._size, self._is_message_file) if wanted else None
+        return File(number, self.media_type, self._size, self._is_message_file) if has_file else None
 
 
 def _text(value: Any) -> str:

@@ -254,9 +254,9 @@ class ImapSession:
         connection = self._client._imap
         connection.untagged_responses.pop("STATUS", None)
         uses = "SPECIAL-USE " if "SPECIAL-USE" in self.capabilities else ""
-        wanted = f"RETURN ({uses}STATUS ({' '.join(self._status_items)}))"
+        options = f"RETURN ({uses}STATUS ({' '.join(self._status_items)}))"
         with self._response():
-            _checked(connection._simple_command("LIST", '""', '"*"', wanted))
+            _checked(connection._simple_command("LIST", '""', '"*"', options))
             listed = self._client._proc_folder_list(connection.untagged_responses.pop("LIST", []))
             statuses = parse_statuses(connection.untagged_responses.pop("STATUS", []))
             return {folder: statuses.get(folder.name) for folder in parse_folders(listed)}

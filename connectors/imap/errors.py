@@ -66,8 +66,8 @@ def translate_errors(host: str, folder: str | None = None) -> Iterator[None]:
 
 def response_code(error: BaseException) -> str:
     """Return the response code (RFC 5530) in an error; "" if there is none."""
-    found = _CODE.search(str(error))
-    return found[1] if found else ""
+    match = _CODE.search(str(error))
+    return match[1] if match else ""
 
 
 def is_temporary(error: BaseException) -> bool:
@@ -101,5 +101,5 @@ def _network_problem(error: BaseException) -> str:
 
 
 def _backoff_seconds(text: str) -> float | None:
-    found = _BACK_OFF.search(text)
-    return int(found[1]) / 1000 if found else None
+    match = _BACK_OFF.search(text)
+    return int(match[1]) / 1000 if match else None

@@ -74,12 +74,12 @@ class MessageReader:
             return session.part(address.uid, part)
 
         try:
-            found = self._request(operation)
+            response = self._request(operation)
         except ResponseTooLarge:
             raise Skipped(SkipReason.TOO_LARGE) from None
-        if found is None:
+        if response is None:
             raise Vanished(_REMOVED)
-        header, entity = found
+        header, entity = response
         if within is None:
             return header, single(entity, part)
         return header, next(file for file in inner(entity, part) if file.part == address.part)

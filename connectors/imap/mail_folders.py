@@ -102,5 +102,5 @@ def _mark(since: str, *numbers: int) -> str:
     return ";".join(filter(None, [*map(str, numbers), since]))
 
 
-def _has(flags: tuple[str, ...], wanted: frozenset[str]) -> bool:
-    return not {flag.lower() for flag in flags}.isdisjoint(flag.lower() for flag in wanted)
+def _has(flags: tuple[str, ...], names: frozenset[str]) -> bool:
+    return not {flag.lower() for flag in flags}.isdisjoint(flag.lower() for flag in names)

@@ -43,7 +43,7 @@ def _failure(client: Client, home: Home, tag: str) -> str:
         "sort": "END_TIME_DESC",
         "limit": 1,
     }
-    found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-    if not found or found[0]["state_type"] not in ("FAILED", "CRASHED"):
+    runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    if not runs or runs[0]["state_type"] not in ("FAILED", "CRASHED"):
         return ""
-    return str(found[0]["state"]["message"] or found[0]["state_name"])
+    return str(runs[0]["state"]["message"] or runs[0]["state_name"])

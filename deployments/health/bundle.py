@@ -57,9 +57,9 @@ class Mask:
     def _line(self, line: str) -> str:
         line = redact(line)
         if self._sources:
-            line = self._sources.sub(lambda found: self._numbers[found[0]], line)
-        line = _QUOTED.sub(lambda found: self._word(found[0]), line)
-        return _NAMED.sub(lambda found: self._word(found[0]) if _is_file(found[0]) else found[0], line)
+            line = self._sources.sub(lambda match: self._numbers[match[0]], line)
+        line = _QUOTED.sub(lambda match: self._word(match[0]), line)
+        return _NAMED.sub(lambda match: self._word(match[0]) if _is_file(match[0]) else match[0], line)
 
     def _word(self, word: str) -> str:
         return self._words.setdefault(word, f"<name {len(self._words) + 1}>")
@@ -80,7 +80,7 @@ def contents(home: Home) -> dict[str, str]:
         names |= {source.name for source in ledger.sources.all()}
         files["metrics.txt"] = prometheus(current(ledger, home)).decode()
         known = [*ledger.incidents.open(), *ledger.incidents.closed(limit=_INCIDENTS).rows]
-        files["incidents.json"] = _json([asdict(one) for one in known])
+        files["incidents.json"] = _json([asdict(incident) for incident in known])
     files["health.json"] = _json([asdict(finding) for finding in findings])
     for log in sorted(home.logs.glob("*.log")):
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
@@ -108,7 +108,7 @@ def require_free(file: Path) -> None:
 
 
 def _versions() -> str:
-    packages = sorted(f"{one.name} {one.version}" for one in distributions())
+    packages = sorted(f"{package.name} {package.version}" for package in distributions())
     system = [f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}", platform.platform()]
     return "\n".join([f"made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", *system, "", *packages])
 

@@ -95,7 +95,9 @@ def _served(home: Home, state: Running, now: datetime) -> list[Condition]:
 
 def _plan(client: Client, queues: dict[str, Any], now: datetime) -> Condition:
     deployments = everything(client, "deployments", queues)
-    schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
+    schedules = [
+        s for deployment in deployments if not deployment["paused"] for s in deployment["schedules"] if s["active"]
+    ]
     query = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
         "work_pools": {"name": {"any_": [POOL]}},
@@ -117,8 +119,8 @@ def _heard(client: Client, home: Home) -> datetime | None:
 
 
 def _filter(client: Client, what: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
-    return found
+    rows: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
+    return rows
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -135,13 +137,13 @@ def _sources(
     silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
     nothing: _Known = {}, {}, {}
     known, problems, good = Ledger.ask(home, lambda ledger: _known(home, ledger), nothing)
-    found = []
+    conditions = []
     for entry in entries:
         name = entry.name
         _, wait = state_of(name, known.get(name), report)
         if name not in known and entry.paused:
             wait = WaitKind.PAUSED.of(name)
-        found.append(
+        conditions.append(
             health.source(
                 name,
                 wait,
@@ -153,14 +155,14 @@ def _sources(
                 is_read=_is_here(_connector(entry)),
             )
         )
-    return found
+    return conditions
 
 
 def _known(home: Home, ledger: Ledger) -> _Known:
     """Return the sources of the ledger, their problems and the ends of their last good syncs, by name or probe."""
     known = {source.name: source for source in ledger.sources.all()}
-    problems = {one.probe: one for one in conditions.present(ledger, home)}
-    good = {name: last.ended for name, one in known.items() if (last := ledger.syncs.last_good(one.id))}
+    problems = {condition.probe: condition for condition in conditions.present(ledger, home)}
+    good = {name: last.ended for name, condition in known.items() if (last := ledger.syncs.last_good(condition.id))}
     return known, problems, good
 
 

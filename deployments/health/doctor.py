@@ -30,8 +30,8 @@ def examine(home: Home) -> list[Condition]:
     findings += Ledger.ask(home, lambda ledger: _of_ledger(home, ledger, written), list[Condition]())
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
-    mine = homes.pop(home.path, [])
-    findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
+    own = homes.pop(home.path, [])
+    findings += [leftovers.files(home), leftovers.processes(home, own), machine.port(home, state is not None, homes)]
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
     if state and state.listen:
         text = f"the page listens on {state.listen} for {state.host}; what it sends there is not encrypted"
@@ -66,17 +66,19 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Condition]]:
 
 def _of_ledger(home: Home, ledger: Ledger, written: Mapping[str, str] | None) -> list[Condition]:
     """Check consents and jobs, and compare the library with sources.yaml: the kind of each source; None with errors."""
-    found = health.consents(ledger.consents.all(), datetime.now(UTC))
-    found += health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
+    conditions = health.consents(ledger.consents.all(), datetime.now(UTC))
+    conditions += health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
     if ledger.is_restore_unfinished:
-        found.append(health.unfinished_restore())
+        conditions.append(health.unfinished_restore())
     elif written is not None:
         # Commands change one after the other.
         report, sources, latest = ServerReport.read(home), ledger.sources.all(), latest_report(home)
         others = (report.on.keys() if report else set()) - written.keys()
-        found += health.differences(written, [one for one in sources if one.name not in others])
-        found += health.switched_off(filter(None, (state_of(one.name, one, latest)[1] for one in sources)))
-    return found
+        conditions += health.differences(written, [source for source in sources if source.name not in others])
+        conditions += health.switched_off(
+            filter(None, (state_of(source.name, source, latest)[1] for source in sources))
+        )
+    return conditions
 
 
 def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Condition:

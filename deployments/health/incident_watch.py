@@ -43,9 +43,9 @@ class Role:
     @classmethod
     def of(cls, ledger: Ledger) -> Role:
         """Return the present role: of the hosts that work, the one that joined first judges the rest."""
-        hosts = sorted(ledger.hosts.all(), key=lambda one: (not one.is_alive, one.joined_at, one.id))
-        others = frozenset(f"machine:{one.name}" for one in hosts if not one.is_me)
-        return next((cls(f"machine:{one.name}", others, one is hosts[0]) for one in hosts if one.is_me), cls())
+        hosts = sorted(ledger.hosts.all(), key=lambda host: (not host.is_alive, host.joined_at, host.id))
+        others = frozenset(f"machine:{host.name}" for host in hosts if not host.is_me)
+        return next((cls(f"machine:{host.name}", others, host is hosts[0]) for host in hosts if host.is_me), cls())
 
     def judges(self, key: Key) -> bool:
         """Return whether this process opens and closes incidents with this key."""
@@ -135,48 +135,56 @@ class IncidentWatch:
             *self._clock_moved(now, steady),
         ]
         of_machine += conditions.of_last_check(self._home, [*of_machine, *of_records], now)
-        found = problems((*map(self._role.named, of_machine), *of_records))
-        changed = self._compared([one for one in found if self._role.judges(one.key)], now, steady, is_partial)
+        present = problems((*map(self._role.named, of_machine), *of_records))
+        changed = self._compared(
+            [condition for condition in present if self._role.judges(condition.key)], now, steady, is_partial
+        )
         while self._notes:
             self._add_note(*self._notes.popleft(), now)
         stored = self._save()
         self._mark()
-        for one in changed:
-            if one.timeline[-1].event != "changed":
-                self._announce(stored.get(one.identity, one))
+        for condition in changed:
+            if condition.timeline[-1].event != "changed":
+                self._announce(stored.get(condition.identity, condition))
 
-    def _compared(self, found: Sequence[Condition], now: datetime, steady: float, is_partial: bool) -> list[Incident]:
+    def _compared(
+        self, conditions: Sequence[Condition], now: datetime, steady: float, is_partial: bool
+    ) -> list[Incident]:
         """Open, change and close incidents by the problems that hold. Return them."""
         if self._judge is None:
             self._start(())
         assert self._judge is not None
-        opened, closed = self._judge.judge(found, self._open, steady, is_partial=is_partial)
-        texts = {one.key: {"message": one.problem, "remedy": one.remedy} for one in found}
+        opened, closed = self._judge.judge(conditions, self._open, steady, is_partial=is_partial)
+        texts = {condition.key: {"message": condition.problem, "remedy": condition.remedy} for condition in conditions}
         changed = []
-        for key, one in self._open.items():
+        for key, condition in self._open.items():
             if key in closed:
-                changed.append(_continued(one, now, "closed", closed_at=now))
-            elif key in texts and texts[key] != {"message": one.message, "remedy": one.remedy}:
-                changed.append(_continued(one, now, "changed", texts[key]["message"], **texts[key]))
+                changed.append(_continued(condition, now, "closed", closed_at=now))
+            elif key in texts and texts[key] != {"message": condition.message, "remedy": condition.remedy}:
+                changed.append(_continued(condition, now, "changed", texts[key]["message"], **texts[key]))
         for new in opened:
             moment = Moment(now, "opened", new.problem)
             code = new.key[0].value
             changed.append(Incident(0, code, new.subject, now, None, new.problem, new.remedy, (moment,)))
-        for one in changed:
-            self._keep(one)
+        for condition in changed:
+            self._keep(condition)
         return changed
 
-    def _keep(self, one: Incident) -> None:
-        key = ReasonCode(one.reason), one.subject
-        self._unsaved[one.identity] = one
-        if one.closed_at is None:
-            self._open[key] = one
-        elif one.timeline[-1].event == "closed":
+    def _keep(self, incident: Incident) -> None:
+        key = ReasonCode(incident.reason), incident.subject
+        self._unsaved[incident.identity] = incident
+        if incident.closed_at is None:
+            self._open[key] = incident
+        elif incident.timeline[-1].event == "closed":
             del self._open[key]
 
     def _start(self, known: Sequence[Incident]) -> None:
-        keyed = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
-        self._open = {key: one for key, one in keyed.items() if self._role.judges(key)}
+        keyed = {
+            (ReasonCode(incident.reason), incident.subject): incident
+            for incident in known
+            if incident.reason in [*ReasonCode]
+        }
+        self._open = {key: incident for key, incident in keyed.items() if self._role.judges(key)}
         self._judge = Judge()
 
     def _latest_syncs(self, ledger: Ledger) -> conditions.LatestSyncs:
@@ -201,7 +209,9 @@ class IncidentWatch:
 
     def _add_note(self, incident: Incident, text: str, now: datetime) -> None:
         key = incident.identity
-        latest = self._unsaved.get(key) or next((one for one in self._open.values() if one.identity == key), incident)
+        latest = self._unsaved.get(key) or next(
+            (open_incident for open_incident in self._open.values() if open_incident.identity == key), incident
+        )
         if latest is incident and not incident.id:
             return  # It was closed and stored since.
         self._keep(_continued(latest, now, "notified", text))
@@ -212,13 +222,13 @@ class IncidentWatch:
             return {}
         try:
             with self._writing() as ledger:
-                stored = {one.identity: one for one in ledger.incidents.save([*self._unsaved.values()])}
+                stored = {incident.identity: incident for incident in ledger.incidents.save([*self._unsaved.values()])}
         except CatchmentError:
             return {}  # It is tried again with the next judgement, and the failure is a condition.
         self._unsaved.clear()
-        for one in stored.values():
-            if one.closed_at is None:
-                self._open[ReasonCode(one.reason), one.subject] = one
+        for incident in stored.values():
+            if incident.closed_at is None:
+                self._open[ReasonCode(incident.reason), incident.subject] = incident
         return stored
 
     def _mark(self) -> None:
@@ -231,5 +241,5 @@ class IncidentWatch:
                 mark.unlink(missing_ok=True)
 
 
-def _continued(one: Incident, now: datetime, event: str, text: str = "", **changes: Any) -> Incident:
-    return replace(one, timeline=(*one.timeline, Moment(now, event, text)), **changes)
+def _continued(incident: Incident, now: datetime, event: str, text: str = "", **changes: Any) -> Incident:
+    return replace(incident, timeline=(*incident.timeline, Moment(now, event, text)), **changes)

@@ -79,27 +79,27 @@ def processes(home: Home, pids: Iterable[int]) -> Condition:
 
 def by_home() -> dict[Path, list[int]]:
     """The pids of this user's Catchment processes (supervisors, servers, workers and runners), by home."""
-    found: dict[Path, list[int]] = {}
+    processes: dict[Path, list[int]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             home = process.environ().get("CATCHMENT_HOME")
             if home and process.pid != os.getpid() and any(word.startswith(_OURS) for word in process.cmdline()):
-                found.setdefault(Path(home), []).append(process.pid)
-    return found
+                processes.setdefault(Path(home), []).append(process.pid)
+    return processes
 
 
 def in_prefect(home: Home, state: Running) -> list[Condition]:
     """Whether the server counts runs without a process, or slots without a run. Raises TryAgain."""
     with api(state) as client:
         active, leaks = _active(client, home), _leaks(client)
-    found = [_runs(WorkerStatus.read(home), active)]
+    conditions = [_runs(WorkerStatus.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
         problem = f"{len(leaks)} concurrency {slots} held by no run; runs that need them never start"
-        found.append(Condition("slots", FAIL, problem, _MEND))
+        conditions.append(Condition("slots", FAIL, problem, _MEND))
     else:
-        found.append(Condition("slots", OK, "no leaked concurrency slots"))
-    return found
+        conditions.append(Condition("slots", OK, "no leaked concurrency slots"))
+    return conditions
 
 
 def release_slots(state: Running) -> None:
@@ -130,9 +130,9 @@ def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Conditio
 
 def _active(client: Client, home: Home) -> list[dict[str, Any]]:
     waiting = {"operator": "or_", "type": {"any_": ACTIVE}, "name": {"any_": [AWAITING_RETRY.name]}}
-    those = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
-    found, host = everything(client, "flow_runs", those), Membership.of(home)
-    return [run for run in found if not host or executes(host.name, run["work_queue_name"], run["labels"])]
+    query = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
+    runs, host = everything(client, "flow_runs", query), Membership.of(home)
+    return [run for run in runs if not host or executes(host.name, run["work_queue_name"], run["labels"])]
 
 
 def _leaks(client: Client) -> list[Leak]:

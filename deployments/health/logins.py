@@ -24,17 +24,17 @@ _FRESH = "check that the program that renews the token is running"
 def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -> list[Condition]:
     """Report when each OAuth2 login expires, and the remedy. `state`: the server, if it is running; it may hold tokens."""
     accounts = {entry.name: entry.settings for entry in entries if isinstance(entry.settings, ImapSettings)}
-    mine = {name: settings for name, settings in accounts.items() if settings.uses_tokens}
-    if not mine:
+    accounts_with_tokens = {name: settings for name, settings in accounts.items() if settings.uses_tokens}
+    if not accounts_with_tokens:
         return []
     if state is not None:
         read_blocks_of(state)
-    marks = _marks(home, mine)
+    marks = _marks(home, accounts_with_tokens)
     return [
         _of_token(name, settings.token)
         if settings.token
         else _of_refresh_token(name, TokenExpiry.read(marks.get(name, "")))
-        for name, settings in mine.items()
+        for name, settings in accounts_with_tokens.items()
     ]
 
 
@@ -77,7 +77,7 @@ def _marks(home: Home, names: Container[str]) -> dict[str, str]:
     """The state of each source's login that its last sync recorded."""
 
     def read(ledger: Ledger) -> dict[str, str]:
-        mine = [source for source in ledger.sources.all() if source.name in names]
-        return {source.name: ledger.intake.known(source.id).marks().get(MARK, "") for source in mine}
+        sources = [source for source in ledger.sources.all() if source.name in names]
+        return {source.name: ledger.intake.known(source.id).marks().get(MARK, "") for source in sources}
 
     return Ledger.ask(home, read, {})

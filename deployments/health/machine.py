@@ -87,19 +87,21 @@ def _watched(root: Path, rules: FolderRules) -> Iterator[None]:
 
 def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Condition]:
     """Whether the home, or a watched source without a schedule, is on a network disk."""
-    found = []
+    conditions = []
     if kind := network_disk(home.path):
         problem = f"the home folder is on {kind}, where databases get damaged"
         remedy = "catchment down; move the home folder to a local disk and set CATCHMENT_HOME"
-        found.append(Condition("disks", FAIL, problem, remedy))
+        conditions.append(Condition("disks", FAIL, problem, remedy))
     for entry in entries:
         if not isinstance(entry.settings, FolderSettings) or not entry.watch or entry.schedules:
             continue
         if kind := network_disk(entry.settings.root):
             problem = f"{entry.name} is on {kind}, which does not report changes by other computers"
             remedy = f"add a schedule: catchment sources remove {entry.name}, then add it with --every 15m --watch"
-            found.append(Condition("disks", WARN, problem, remedy))
-    return found or [Condition("disks", OK, "the home folder and the watched sources are on disks that report changes")]
+            conditions.append(Condition("disks", WARN, problem, remedy))
+    return conditions or [
+        Condition("disks", OK, "the home folder and the watched sources are on disks that report changes")
+    ]
 
 
 def clocks(home: Home, state: Running | None) -> Condition:
@@ -148,21 +150,23 @@ def growth(home: Home) -> list[Condition]:
     }
     there = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
     free = shutil.disk_usage(there).free
-    found = []
+    conditions = []
     for name, file in (("ledger", home.path / "ledger.db-wal"), ("Prefect", home.prefect / "prefect.db-wal")):
         if _size([file]) > _LARGE_WAL:
             problem = (
                 f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: a reader never finishes"
             )
-            found.append(Condition("growth", WARN, problem, "catchment down; catchment up --detach"))
+            conditions.append(Condition("growth", WARN, problem, "catchment down; catchment up --detach"))
     if sizes["Prefect"] > _LARGE_PREFECT:
         problem = f"Prefect's data has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
-        found.append(Condition("growth", WARN, problem, "run `upkeep` in the Prefect UI, and check its recent runs"))
+        conditions.append(
+            Condition("growth", WARN, problem, "run `upkeep` in the Prefect UI, and check its recent runs")
+        )
     if sizes["cache"] > max(free, _LARGE_WAL):
         remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
-        found.append(Condition("growth", WARN, "the cache is larger than the free space", remedy))
+        conditions.append(Condition("growth", WARN, "the cache is larger than the free space", remedy))
     listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items() if size)
-    return found or [Condition("growth", OK, f"{listed}; {free / 1e9:.1f} GB free")]
+    return conditions or [Condition("growth", OK, f"{listed}; {free / 1e9:.1f} GB free")]
 
 
 def _size(files: Iterable[Path]) -> int:
@@ -176,30 +180,30 @@ def _size(files: Iterable[Path]) -> int:
 
 def versions(home: Home) -> list[Condition]:
     """Whether the installed packages have the required and tested versions, and the ledger fits this program."""
-    found = []
+    conditions = []
     try:
         Ledger.inspect(home).close()
     except SchemaMismatch as error:
-        found.append(Condition.of_error("versions", error))
+        conditions.append(Condition.of_error("versions", error))
     except CatchmentError:
         # `catchment health` reports other problems of the ledger.
         pass
-    found += (of_prefect := prefect_version())
+    conditions += (of_prefect := prefect_version())
     locked = _locked()
-    for name, wanted in _needed().items():
+    for name, needed in _needed().items():
         if name == "prefect" and of_prefect:
             continue
         try:
             installed = version(name)
         except PackageNotFoundError:
             installed = "none"
-        if installed == "none" or installed not in wanted.specifier:
-            problem = f"{name} {installed} is installed, but {wanted.specifier} is required"
-            found.append(Condition("versions", FAIL, problem, _RENEW))
+        if installed == "none" or installed not in needed.specifier:
+            problem = f"{name} {installed} is installed, but {needed.specifier} is required"
+            conditions.append(Condition("versions", FAIL, problem, _RENEW))
         elif locked.get(name, installed) != installed:
             problem = f"{name} {installed} is installed, but {locked[name]} was tested"
-            found.append(Condition("versions", WARN, problem, _RENEW))
-    return found or [Condition("versions", OK, f"Prefect {version('prefect')}, and all other requirements")]
+            conditions.append(Condition("versions", WARN, problem, _RENEW))
+    return conditions or [Condition("versions", OK, f"Prefect {version('prefect')}, and all other requirements")]
 
 
 def prefect_version() -> list[Condition]:

@@ -73,20 +73,20 @@ def _look_at(home: Home, name: str) -> None:
 
 def publish(home: Home, state: Running, findings: Sequence[Condition]) -> None:
     """Bring the artifacts up to date, also the progress of killed syncs. Replaces the latest versions. Raises TryAgain."""
-    wanted = {"health": of_health(findings, datetime.now(UTC))}
+    artifacts = {"health": of_health(findings, datetime.now(UTC))}
     over: dict[str, str] = {}
     # The findings report a ledger that cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        wanted["library"] = library(ledger, home)
+        artifacts["library"] = library(ledger, home)
         for source in ledger.sources.all():
-            found = ledger.quarantine.page(source.name, limit=SHOWN)
-            wanted[artifact_key(source.name, "quarantine")] = quarantine(home, source.name, found)
+            page = ledger.quarantine.page(source.name, limit=SHOWN)
+            artifacts[artifact_key(source.name, "quarantine")] = quarantine(home, source.name, page)
             if (last := ledger.syncs.last(source.id)) is None or last.outcome is not None:
                 over[artifact_key(source.name, "progress")] = f"{source.name}: {ENDED_EARLY}"
     with api(state) as client:
-        query = {"artifacts": {"key": {"any_": [*wanted, *over]}}}
+        query = {"artifacts": {"key": {"any_": [*artifacts, *over]}}}
         present = {row["key"]: row for row in everything(client, "artifacts/latest", query)}
-        for key, text in wanted.items():
+        for key, text in artifacts.items():
             if (row := present.get(key)) is None:
                 if text.data != NOTHING:
                     body = {"key": key, "type": "markdown", **text._asdict()}
@@ -100,10 +100,13 @@ def publish(home: Home, state: Running, findings: Sequence[Condition]) -> None:
 
 def of_health(findings: Sequence[Condition], now: datetime) -> MarkdownText:
     """Return the findings as a table, worst first, and when they were made."""
-    ordered = sorted(findings, key=lambda one: _WORST_FIRST.index(one.verdict))
-    rows = [[as_text(cell) for cell in (one.probe, one.verdict, one.message, one.remedy)] for one in ordered]
+    ordered = sorted(findings, key=lambda condition: _WORST_FIRST.index(condition.verdict))
+    rows = [
+        [as_text(cell) for cell in (condition.probe, condition.verdict, condition.message, condition.remedy)]
+        for condition in ordered
+    ]
     text = table(("probe", "verdict", "finding", "remedy"), rows)
-    numbers = Counter(one.verdict for one in findings)
+    numbers = Counter(condition.verdict for condition in findings)
     counts = ", ".join(f"{numbers[verdict]} {verdict}" for verdict in _WORST_FIRST if numbers[verdict])
     again = "Rechecked every 5 minutes (every minute while something fails)."
     return MarkdownText(f"{text}\n\n{again}", f"Health: {counts}; last checked {now:%Y-%m-%d %H:%M:%S} UTC")

@@ -43,7 +43,7 @@ def load(names: Sequence[str]) -> list[str]:
         try:
             module = importlib.import_module(name)
             within = pkgutil.iter_modules(getattr(module, "__path__", ()))
-            below = [f"{name}.{found.name}" for found in within if found.name != "__main__"]
+            below = [f"{name}.{part.name}" for part in within if part.name != "__main__"]
         except Exception as error:  # noqa: BLE001 - unfinished code raises anything; a run that needs it reports the error
             failed.append(f"{name} ({type(error).__name__})")
         else:

@@ -107,9 +107,9 @@ class Runner:
                 task = asyncio.create_task(self._execute(run, entrypoint), name=str(run.id), context=Context())
                 self._runs[run.id] = _Run(task)
             case Cancel(run):
-                if (found := self._runs.get(run)) and not found.stopping:
-                    found.stopping = True
-                    self._background(self._stop(run, found))
+                if (started := self._runs.get(run)) and not started.stopping:
+                    started.stopping = True
+                    self._background(self._stop(run, started))
             case Retire():
                 self._retired = True
 
@@ -131,22 +131,22 @@ class Runner:
             return f"failed in its executor ({type(error).__name__}: {error})"
         return ""
 
-    async def _stop(self, run: UUID, found: _Run) -> None:
+    async def _stop(self, run: UUID, started: _Run) -> None:
         activity.stop(run)
-        done, _ = await asyncio.wait({found.task}, timeout=_COOPERATIVE_SECONDS)
+        done, _ = await asyncio.wait({started.task}, timeout=_COOPERATIVE_SECONDS)
         if not done:
-            found.task.cancel()
-            done, _ = await asyncio.wait({found.task}, timeout=_CANCELLED_SECONDS)
+            started.task.cancel()
+            done, _ = await asyncio.wait({started.task}, timeout=_CANCELLED_SECONDS)
         if not done and run in self._runs:
             del self._runs[run]
-            self._outbox.put(Finished(run, f"{found.problem}; its thread was abandoned"))
+            self._outbox.put(Finished(run, f"{started.problem}; its thread was abandoned"))
 
     def _collect(self) -> None:
-        for run, found in list(self._runs.items()):
-            if found.task.done():
+        for run, started in list(self._runs.items()):
+            if started.task.done():
                 del self._runs[run]
                 hints.take(str(run))
-                self._outbox.put(Finished(run, found.problem if found.task.cancelled() else found.task.result()))
+                self._outbox.put(Finished(run, started.problem if started.task.cancelled() else started.task.result()))
 
     async def _report(self) -> None:
         while True:

@@ -70,21 +70,21 @@ class Occupancy:
 
     async def choose(
         self,
-        found: Sequence[WorkerFlowRunResponse],
+        scheduled: Sequence[WorkerFlowRunResponse],
         live: Set[UUID],
         pool: WorkPool,
         client: PrefectClient,
     ) -> list[WorkerFlowRunResponse]:
         """Return the due runs that get a slot now. `live` are the runs that have one."""
         self._limit.set_cap(min(filter(None, (self._most, pool.concurrency_limit)), default=RUNS_AT_ONCE))
-        due = [entry for entry in found if entry.flow_run.id not in live]
+        due = [entry for entry in scheduled if entry.flow_run.id not in live]
         for entry in due:
             self._profiles[entry.flow_run.id] = await self._profile(entry.flow_run, pool, client)
             self._deployments[entry.flow_run.id] = entry.flow_run.deployment_id
         self._forget({*live, *(entry.flow_run.id for entry in due)})
         lines = [WaitingRun(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
         having = [self._profiles[run] for run in live if run in self._profiles]
-        chosen = [one.run for one in admit(lines, having, self._limit)]
+        chosen = [line.run for line in admit(lines, having, self._limit)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
             # The server withholds the runs that exceed the pool's limit.
@@ -129,10 +129,10 @@ class Occupancy:
             return Profile("")
         of_deployment = self._variables[run.deployment_id] if run.deployment_id is not None else {}
         variables = {**_defaults(pool), **of_deployment, **(run.job_variables or {})}
-        found = profile(self._flows[run.flow_id], run.parameters, variables)
+        profile_of_flow = profile(self._flows[run.flow_id], run.parameters, variables)
         if (source := source_of(run)) is not None and self._is_suspect(source):
-            return replace(found, kind=_SUSPECTS, at_once=1)
-        return found
+            return replace(profile_of_flow, kind=_SUSPECTS, at_once=1)
+        return profile_of_flow
 
     def _forget(self, those_left: Set[UUID]) -> None:
         for known in (self._profiles, self._deployments):

@@ -130,11 +130,13 @@ async def correct(
     executing |= live()
     lost = [run for run in open_runs if run.id not in executing and executed.has(run)]
     lost += [part for part in subflows if await _is_lost(client, part, executed, executing)]
-    done = [await _corrected(_end(client, run, state)) for run in lost if (state := ending.state_for(run)) is not None]
+    corrected = [
+        await _corrected(_end(client, run, state)) for run in lost if (state := ending.state_for(run)) is not None
+    ]
     if lost:
-        done += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
-    done += await _finish_tasks(client, {"end_time": {"before_": datetime.now(UTC) - _REPORTED_AFTER}})
-    return Corrections(done.count(True), done.count(False))
+        corrected += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
+    corrected += await _finish_tasks(client, {"end_time": {"before_": datetime.now(UTC) - _REPORTED_AFTER}})
+    return Corrections(corrected.count(True), corrected.count(False))
 
 
 async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
@@ -154,8 +156,8 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
     key = f"resumes {crashed.id}"
     if await _runs(client, {"idempotency_key": {"any_": [key]}}, limit=1):
         return None
-    found = await client.read_deployment(deployment)
-    if found.paused:
+    found_deployment = await client.read_deployment(deployment)
+    if found_deployment.paused:
         return None
     pause = 0
     if crashed.state_name != INTERRUPTED.name:
@@ -165,7 +167,7 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
         )
         crashes = len(list(takewhile(lambda run: run.state_type is StateType.CRASHED, in_a_row)))
         if crashes == GIVEN_UP_AFTER:
-            return CrashedSource(found.name, crashed.id, is_resumed=False)
+            return CrashedSource(found_deployment.name, crashed.id, is_resumed=False)
         pause = _PAUSES[crashes - 1]
     await client.create_flow_run_from_deployment(
         deployment,
@@ -178,7 +180,7 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
         ),
         idempotency_key=key,
     )
-    return CrashedSource(found.name, crashed.id, is_resumed=True)
+    return CrashedSource(found_deployment.name, crashed.id, is_resumed=True)
 
 
 async def resume_all(
@@ -244,7 +246,7 @@ async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list
     """Set the final states of open tasks whose runs have ended: their end was never reported, or the report was lost."""
     is_open = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.SCHEDULED, *ACTIVE]}}})
     of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": FINAL}}, **which})
-    done: list[bool] = []
+    finished: list[bool] = []
     while tasks := await client.read_task_runs(task_run_filter=is_open, flow_run_filter=of_ended, limit=_PAGE):
         above = await _runs(client, {"id": {"any_": {task.flow_run_id for task in tasks}}})
         states = {run.id: run.state_type for run in above}
@@ -252,10 +254,10 @@ async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list
             await _corrected(client.set_task_run_state(task.id, _end_of_task(task, states), force=True))
             for task in tasks
         ]
-        done += now
+        finished += now
         if not all(now) or len(tasks) < _PAGE:
             break
-    return done
+    return finished
 
 
 def _end_of_task(task: TaskRun, states: Mapping[UUID, StateType | None]) -> State[Any]:
@@ -292,7 +294,7 @@ async def _runs(
 
     `executed` leaves out the runs of other pools and of the queues of other hosts.
     """
-    found: list[FlowRun] = []
+    gathered: list[FlowRun] = []
     queues = executed.queues if executed else ()
     while True:
         page = await client.read_flow_runs(
@@ -303,11 +305,11 @@ async def _runs(
             task_run_filter=TaskRunFilter.model_validate(task) if task else None,
             sort=sort,
             limit=limit or _PAGE,
-            offset=len(found),
+            offset=len(gathered),
         )
-        found += page
+        gathered += page
         if limit or len(page) < _PAGE:
-            return found
+            return gathered
 
 
 async def _corrected(correction: Awaitable[object]) -> bool:

@@ -82,8 +82,8 @@ def retry_now(running: Running, names: Collection[str]) -> None:
         planned: dict[str, dict[str, Any]] = {}
         for name in (RETRIES, BACKFILL):
             query = {**which, "flow_runs": {"name": {"like_": name}, "expected_start_time": later}}
-            found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-            planned |= {run["id"]: run for run in found}
+            runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+            planned |= {run["id"]: run for run in runs}
         work = {(run["deployment_id"], run["parameters"].get("backfill")) for run in planned.values()}
         for deployment, backfill in work:
             body = {"state": {"type": "SCHEDULED"}, "parameters": {} if backfill is None else {"backfill": backfill}}
@@ -96,11 +96,11 @@ def drop_waiting(running: Running, kind: str, name: str) -> None:
     """Delete the runs of a moved source that wait in the queue of the host that had it."""
     with api(running) as client:
         deployment = _deployment(client, kind, name)
-        those = {
+        query = {
             "deployments": {"id": {"any_": [deployment["id"]]}},
             "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
         }
-        for run in everything(client, "flow_runs", those):
+        for run in everything(client, "flow_runs", query):
             if run["work_queue_name"] != deployment["work_queue_name"]:
                 client.delete(f"/flow_runs/{run['id']}")
 
@@ -109,10 +109,10 @@ def start_embedding(running: Running) -> bool:
     """Request a run of `embed` now. Returns whether its deployment exists and is not paused."""
     with api(running) as client:
         answer = client.get(f"/deployments/name/embed/{shipped_name(Home.default(), 'embed')}")
-        if answer.is_missing or (found := answer.raise_for_status().json())["paused"]:
+        if answer.is_missing or (deployment := answer.raise_for_status().json())["paused"]:
             return False
         body = {"state": {"type": "SCHEDULED"}, "name": "embed: waiting"}
-        client.post(f"/deployments/{found['id']}/create_flow_run", json=body).raise_for_status()
+        client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
         return True
 
 
@@ -201,8 +201,8 @@ def _deployment(client: Client, kind: str, name: str) -> dict[str, Any]:
     answer = client.get(f"/deployments/name/sync-{kind}/{name}")
     if answer.is_missing:
         raise NotFound(f"{name}: not deployed; deploy it with `catchment up --detach`")
-    found: dict[str, Any] = answer.raise_for_status().json()
-    return found
+    deployment: dict[str, Any] = answer.raise_for_status().json()
+    return deployment
 
 
 def _view(running: Running, client: Client, run_id: str) -> RunView:

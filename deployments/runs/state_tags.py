@@ -24,7 +24,7 @@ def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> 
 
     A joined host marks those that it has deployed. Raises LedgerError, TryAgain if the server does not respond.
     """
-    marks = {source.name: found for source in ledger.sources.all() if (found := tag_of(ledger, source, report))}
+    marks = {source.name: its_tag for source in ledger.sources.all() if (its_tag := tag_of(ledger, source, report))}
     marked = {"operator": "or_", "name": {"any_": [*marks]}, "tags": {"any_": [*STATE_TAGS]}}
     membership = Membership.of(home)
     with api(running) as client:

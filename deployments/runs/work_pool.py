@@ -24,12 +24,12 @@ def ensure_pool(state: Running, queues: Collection[str] = ()) -> None:
     """Create or update the work pool, and create these queues, which a worker can poll only then. Idempotent."""
     template = base_job_template()
     with api(state) as client:
-        found = client.get(f"/work_pools/{POOL}")
-        if found.is_missing:
+        answer = client.get(f"/work_pools/{POOL}")
+        if answer.is_missing:
             # No limit here: the worker adapts its own limit, and sees waiting runs only if the server does not withhold them.
             pool = {"name": POOL, "type": "warm", "base_job_template": template}
             _create(client, "/work_pools/", pool)
-        elif found.raise_for_status().json()["base_job_template"] != template:
+        elif answer.raise_for_status().json()["base_job_template"] != template:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
         for queue in queues:
             _create(client, f"/work_pools/{POOL}/queues", {"name": queue})

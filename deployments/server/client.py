@@ -226,13 +226,13 @@ def _require_success(response: Response) -> None:
 
 def everything(client: Client, what: str, query: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all rows of a type, such as "flow_runs", that match a query, from all pages."""
-    found: list[dict[str, Any]] = []
+    gathered: list[dict[str, Any]] = []
     while True:
-        page = client.post(f"/{what}/filter", json={**query, "limit": _PAGE, "offset": len(found)})
+        page = client.post(f"/{what}/filter", json={**query, "limit": _PAGE, "offset": len(gathered)})
         rows = page.raise_for_status().json()
-        found += rows
+        gathered += rows
         if len(rows) < _PAGE:
-            return found
+            return gathered
 
 
 def read_blocks_of(running: Running) -> None:

@@ -108,13 +108,13 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
 
 def unusable_variables() -> dict[str, str]:
     """Return the variables of the environment with which the HTTP client refuses to start, and what is wrong with each."""
-    found = {
+    variables = {
         name: f"{what} not found" for name, what in _AUTHORITIES.items() if not Path(os.environ.get(name, "/")).exists()
     }
     for name, value in os.environ.items():
         if value and name.lower().endswith("_proxy") and name.lower() != "no_proxy" and not _is_proxy(value):
-            found[name] = "not a proxy with http:// or https://"
-    return found
+            variables[name] = "not a proxy with http:// or https://"
+    return variables
 
 
 def _is_proxy(value: str) -> bool:

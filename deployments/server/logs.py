@@ -37,8 +37,8 @@ def log_line(line: bytes, at: datetime, process: str, log_format: LogFormat) -> 
     if log_format is LogFormat.TEXT:
         return f"{stamp} ".encode() + line
     text = line.decode("utf-8", "replace").rstrip("\r\n")
-    found = _LEVELLED.fullmatch(text)
-    level, logger, message = found.groups() if found else ("INFO", None, text)
+    match = _LEVELLED.fullmatch(text)
+    level, logger, message = match.groups() if match else ("INFO", None, text)
     fields = {"at": stamp, "process": process, "level": level, "logger": logger, "message": message}
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
@@ -76,7 +76,7 @@ class BoundedLog:
             lines = [b"(%d lines lost: the disk was full)\n" % self._lost] if self._lost else []
             now = datetime.now(UTC)
             try:
-                self._append(b"".join(log_line(one, now, self._path.stem, self._format) for one in [*lines, line]))
+                self._append(b"".join(log_line(text, now, self._path.stem, self._format) for text in [*lines, line]))
                 self._lost = 0
             except OSError:
                 self._lost += 1

@@ -35,7 +35,7 @@ def read_report(state: Running, source: str | None = None, runs: int = 5) -> Ser
     try:
         with api(state, timeout=_SECONDS) as client:
             deployed = _deployed(client, named, every=bool(state.server))
-            paused = tuple(sorted(one["name"] for one in deployed if one["paused"]))
+            paused = tuple(sorted(deployment["name"] for deployment in deployed if deployment["paused"]))
             return ServerReport(now, paused, _next_runs(client, named, runs), _on(deployed) if state.server else {})
     except TryAgain:
         return None
@@ -63,7 +63,7 @@ def _deployed(client: Client, named: dict[str, Any], *, every: bool) -> list[dic
 
 
 def _on(deployed: list[dict[str, Any]]) -> dict[str, str]:
-    return {one["name"]: host_for(str(one["work_queue_name"])) for one in deployed}
+    return {deployment["name"]: host_for(str(deployment["work_queue_name"])) for deployment in deployed}
 
 
 def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tuple[PlannedRun, ...]]:
@@ -77,11 +77,11 @@ def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tu
     }
     soonest: dict[str, tuple[PlannedRun, ...]] = {}
     for page in range((1 if named else _PAGES) if most else 0):
-        found = client.post("/flow_runs/filter", json={**query, "offset": page * _PAGE}).raise_for_status().json()
-        for run in found:
+        rows = client.post("/flow_runs/filter", json={**query, "offset": page * _PAGE}).raise_for_status().json()
+        for run in rows:
             name = str(run["parameters"].get("name", ""))
             soonest[name] = (*soonest.get(name, ()), _planned(run))[:most]
-        if len(found) < _PAGE:
+        if len(rows) < _PAGE:
             break
     return soonest
 

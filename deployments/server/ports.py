@@ -55,16 +55,16 @@ class Exposure:
         return (self.host if ":" in self.host else f"{self.host}:{port}").removesuffix(":80")
 
 
-def listen(home: Home, wanted: int | None) -> socket.socket:
+def listen(home: Home, port: int | None) -> socket.socket:
     """Listen on the requested port, else on the home's previous port, else on a free one. Stores the port for the next start.
 
     The supervisor listens and passes the socket to the server. So no other program can take the port between its choice and its
     use, and while the server restarts, clients wait instead of being refused. Raises TryAgain if `wanted` is in use.
     """
-    if wanted is not None:
-        listening = _listening(wanted)
+    if port is not None:
+        listening = _listening(port)
         if listening is None:
-            raise TryAgain(f"port {wanted}: in use by another program; choose another --port, or omit it")
+            raise TryAgain(f"port {port}: in use by another program; choose another --port, or omit it")
     else:
         listening = _listening(kept_port(home) or _FIRST) or _listening(0)
         if listening is None:
@@ -127,13 +127,13 @@ def _kept(home: Home) -> Path:
 
 
 def _listening(port: int, address: str = _LOOPBACK) -> socket.socket | None:
-    found = socket.socket()
+    listener = socket.socket()
     # Otherwise the port is unavailable for a minute after a stop.
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((address, port))
-        found.listen(_WAITING)
+        listener.bind((address, port))
+        listener.listen(_WAITING)
     except (OSError, OverflowError):
-        found.close()
+        listener.close()
         return None
-    return found
+    return listener

@@ -67,8 +67,8 @@ def _defect(file: Path) -> str | None:
             if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 return _DAMAGED
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            found = database.execute("SELECT version_num FROM alembic_version") if _REVISION in tables else ()
-            revisions = [revision for (revision,) in found]
+            stored = database.execute("SELECT version_num FROM alembic_version") if _REVISION in tables else ()
+            revisions = [revision for (revision,) in stored]
             database.execute("BEGIN IMMEDIATE")
             # SQLite grants the lock even without write permission, so write a value.
             database.execute(f"PRAGMA {_NOTE} = {_number(database, _NOTE)}")
@@ -130,7 +130,11 @@ def note_block_types(home: Home) -> None:
 
 def _packages() -> int:
     """A checksum of the versions of Prefect and of the packages that bring block types."""
-    brought = {(one.dist.name, one.dist.version) for one in entry_points(group="prefect.collections") if one.dist}
+    brought = {
+        (entry_point.dist.name, entry_point.dist.version)
+        for entry_point in entry_points(group="prefect.collections")
+        if entry_point.dist
+    }
     return zlib.crc32(repr(sorted({*brought, ("prefect", version("prefect"))})).encode()) >> 1
 
 
@@ -153,7 +157,7 @@ def shrink(home: Home) -> int:
 def _bytes(file: Path) -> int:
     """Size of the database, including the write-ahead log."""
     log = file.with_name(f"{file.name}-wal")
-    return sum(one.stat().st_size for one in (file, log) if one.exists())
+    return sum(path.stat().st_size for path in (file, log) if path.exists())
 
 
 def _file(home: Home) -> Path:

@@ -24,19 +24,19 @@ def name_runs() -> None:
     create: Any = flow_runs.create_flow_run
     read: Any = deployments.read_deployment_schedules
 
-    async def create_with_name(session: Any, flow_run: Any, *given: Any, **named: Any) -> Any:
+    async def create_with_name(session: Any, flow_run: Any, *arguments: Any, **named: Any) -> Any:
         if flow_run.created_by is not None:
             flow_run.name = flow_run.created_by.display_value or flow_run.name
         if flow_run.deployment_id is not None:
             flow_run.tags = _lasting(flow_run.tags)
-        return await create(session, flow_run, *given, **named)
+        return await create(session, flow_run, *arguments, **named)
 
-    async def generate_with_names(db: Any, session: Any, deployment_id: Any, **given: Any) -> Any:
-        runs = await generate(db, session=session, deployment_id=deployment_id, **given)
+    async def generate_with_names(db: Any, session: Any, deployment_id: Any, **arguments: Any) -> Any:
+        runs = await generate(db, session=session, deployment_id=deployment_id, **arguments)
         if runs:
             deployment = await session.get(db.Deployment, deployment_id)
             schedules = await read(session=session, deployment_id=deployment_id)
-            names = {one.id: f"{deployment.name}: planned, {_timing(one.schedule)}" for one in schedules}
+            names = {schedule.id: f"{deployment.name}: planned, {_timing(schedule.schedule)}" for schedule in schedules}
             for run in runs:
                 run["name"], run["tags"] = names[run["created_by"]["id"]], _lasting(run["tags"])
         return runs

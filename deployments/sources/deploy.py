@@ -61,19 +61,19 @@ def deploy(
         for name in names or ():
             if name not in definitions:
                 raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(definitions) or 'none'}")
-        chosen = [wanted for name, wanted in definitions.items() if names is None or name in names]
+        chosen = [definition for name, definition in definitions.items() if names is None or name in names]
         if membership:
-            chosen = [_of_host(home, wanted, membership) for wanted in chosen]
-        flows = {flow: _flow(client, flow) for flow in {wanted.flow for wanted in chosen}}
-        rows = _present(client, None if names is None else [wanted.name for wanted in chosen])
+            chosen = [_of_host(home, definition, membership) for definition in chosen]
+        flows = {flow: _flow(client, flow) for flow in {definition.flow for definition in chosen}}
+        rows = _present(client, None if names is None else [definition.name for definition in chosen])
         moved: dict[str, str] = {}
         if membership and not takes_over:
             alike = [row for row in rows if (_OF_SOURCES in (row["entrypoint"] or "")) == (file is None)]
             moved = _of_others(alike, chosen, membership)
-            chosen = [wanted for wanted in chosen if wanted.name not in moved]
+            chosen = [definition for definition in chosen if definition.name not in moved]
         present = {(row["flow_id"], row["name"]): row for row in rows}
         if file is None and names is None:
-            kept = {(flows[wanted.flow], wanted.name) for wanted in chosen}
+            kept = {(flows[definition.flow], definition.name) for definition in chosen}
             left = [row for key, row in present.items() if key not in kept and "source" in row["tags"]]
             own = membership.name if membership else None
             _delete(client, [row for row in left if own in (None, host_of(row))], record)
@@ -81,9 +81,9 @@ def deploy(
         elif file is None:
             for name, host in moved.items():
                 raise Refused(of_another(name, host))
-        for wanted in chosen:
-            flow = flows[wanted.flow]
-            _Deploy(client, wanted, flow, path.name).bring_up_to_date(present.get((flow, wanted.name)), record)
+        for definition in chosen:
+            flow = flows[definition.flow]
+            _Deploy(client, definition, flow, path.name).bring_up_to_date(present.get((flow, definition.name)), record)
         return moved
 
 
@@ -109,19 +109,19 @@ def undeploy(
         _delete(client, rows, record, entrypoint)
 
 
-def _of_host(home: Home, wanted: DeploymentDefinition, membership: Membership) -> DeploymentDefinition:
+def _of_host(home: Home, chosen: DeploymentDefinition, membership: Membership) -> DeploymentDefinition:
     """The definition with the tag and the queue of a host. A deployment with its flow's name is one of each host."""
-    name = shipped_name(home, wanted.name) if wanted.name == wanted.flow else wanted.name
-    queue = ANY if wanted.fields["work_queue_name"] == ANY else membership.queue
-    tags = [*wanted.fields["tags"], tag_of(membership.name)]
-    return replace(wanted, name=name, fields={**wanted.fields, "tags": tags, "work_queue_name": queue})
+    name = shipped_name(home, chosen.name) if chosen.name == chosen.flow else chosen.name
+    queue = ANY if chosen.fields["work_queue_name"] == ANY else membership.queue
+    tags = [*chosen.fields["tags"], tag_of(membership.name)]
+    return replace(chosen, name=name, fields={**chosen.fields, "tags": tags, "work_queue_name": queue})
 
 
 def _of_others(
     rows: Collection[Mapping[str, Any]], chosen: Collection[DeploymentDefinition], membership: Membership
 ) -> dict[str, str]:
     """The host of each deployment that another host has deployed. A source has one name, whatever its kind."""
-    names = {wanted.name for wanted in chosen}
+    names = {definition.name for definition in chosen}
     hosts = {row["name"]: other_host_of(row, membership) for row in rows if row["name"] in names}
     return {name: host for name, host in hosts.items() if host}
 
@@ -165,7 +165,7 @@ def _exclusive(home: Home) -> Iterator[Record]:
 
 def _of_file(path: Path) -> dict[str, DeploymentDefinition]:
     file = prefect_file.read(path)
-    return {one.name: definition(file, index, path.parent) for index, one in enumerate(file.deployments)}
+    return {deployment.name: definition(file, index, path.parent) for index, deployment in enumerate(file.deployments)}
 
 
 def _of_sources(path: Path) -> dict[str, DeploymentDefinition]:
@@ -173,9 +173,9 @@ def _of_sources(path: Path) -> dict[str, DeploymentDefinition]:
     sources = _migrated(path)
     definitions = {}
     for index, entry in enumerate(sources.entries):
-        wanted = definition(sources.file, index, path.parent)
-        variables = job_variables(entry.kind, entry.settings, wanted.fields["job_variables"])
-        definitions[entry.name] = replace(wanted, fields={**wanted.fields, "job_variables": variables})
+        chosen = definition(sources.file, index, path.parent)
+        variables = job_variables(entry.kind, entry.settings, chosen.fields["job_variables"])
+        definitions[entry.name] = replace(chosen, fields={**chosen.fields, "job_variables": variables})
     return definitions
 
 
@@ -209,9 +209,9 @@ def _delete(
 class _Deploy:
     """The deploy of one deployment."""
 
-    def __init__(self, client: Client, wanted: DeploymentDefinition, flow: str, file: str) -> None:
+    def __init__(self, client: Client, chosen: DeploymentDefinition, flow: str, file: str) -> None:
         self._client = client
-        self._wanted = wanted
+        self._wanted = chosen
         self._flow = flow
         self._file = file
 
@@ -248,7 +248,7 @@ class _Deploy:
         if response.is_missing:
             return None
         self._accepted(response)
-        schedules = {one["slug"]: one["id"] for one in present["schedules"] if one["slug"] is not None}
+        schedules = {row["slug"]: row["id"] for row in present["schedules"] if row["slug"] is not None}
         for slug, schedule in self._wanted.schedules.items():
             there = schedules.pop(slug, None) or schedules.pop(schedule.get("replaces"), None)
             if schedule == last.get(slug):

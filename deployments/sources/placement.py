@@ -113,7 +113,7 @@ def written(row: Mapping[str, Any], queue: str | None = None) -> dict[str, Any]:
         "entrypoint": row["entrypoint"],
         "tags": [tag for tag in row["tags"] if tag not in STATE_TAGS and not tag.startswith(_TAG)],
         "parameters": row["parameters"],
-        **({"schedules": [_schedule(one) for one in row["schedules"]]} if row["schedules"] else {}),
+        **({"schedules": [_schedule(schedule) for schedule in row["schedules"]]} if row["schedules"] else {}),
         **({"paused": True} if row["paused"] else {}),
         **({"concurrency_limit": {"limit": limit["limit"], **_given(options)}} if limit else {}),
         "work_pool": {**pool, "job_variables": variables} if variables else pool,

@@ -168,7 +168,7 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
 def complaint(file: Outline, error: ValidationError, model: type[BaseModel], within: Location = ()) -> ConfigError:
     """Describe the first error in one line, with the number of further ones. Never repeats a value of the file."""
     # An unknown key often explains a missing one, so it comes first.
-    details = sorted(error.errors(include_input=False), key=lambda one: one["type"] != "extra_forbidden")
+    details = sorted(error.errors(include_input=False), key=lambda detail: detail["type"] != "extra_forbidden")
     first = details[0]
     location = (*within, *first["loc"])
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
@@ -256,4 +256,4 @@ def _keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
 def _model(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model(part)) is not None), None)
+    return next((model for part in get_args(annotation) if (model := _model(part)) is not None), None)

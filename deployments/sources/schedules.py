@@ -75,29 +75,29 @@ def check_rrule(rule: str) -> str:
             raise ValueError("a recurrence rule cannot repeat more often than hourly; use an interval: --every 15m")
         if name == "INTERVAL" and int(value) < 1:
             raise ValueError("recurrence rule: INTERVAL must be at least 1")
-    for one in getattr(read, "_rrule", [read]):
-        times = _times_a_day(one)
+    for part in getattr(read, "_rrule", [read]):
+        times = _times_a_day(part)
         if times > _TIMES_A_DAY:
             raise ValueError(
                 "a recurrence rule may have at most 24 times a day; for more, use an interval: --every 15m"
             )
-        if times * (_AS_OF - one._dtstart.year) > _TIMES_A_DAY * _YEARS:
+        if times * (_AS_OF - part._dtstart.year) > _TIMES_A_DAY * _YEARS:
             raise ValueError("recurrence rule: DTSTART is too long ago; use a later one, or none")
-        if not _ever_occurs(one):
+        if not _ever_occurs(part):
             raise ValueError("recurrence rule: the dates never occur, like 30 February; correct the days or months")
     return rule
 
 
-def _times_a_day(one: Any) -> float:
-    hours = len(one._byhour) if one._byhour else 24 / one._interval
-    return float(hours * len(one._byminute or "1") * len(one._bysecond or "1"))
+def _times_a_day(rule: Any) -> float:
+    hours = len(rule._byhour) if rule._byhour else 24 / rule._interval
+    return float(hours * len(rule._byminute or "1") * len(rule._bysecond or "1"))
 
 
-def _ever_occurs(one: Any) -> bool:
+def _ever_occurs(rule: Any) -> bool:
     """Whether a rule ever has a time. Searches to the end of the calendar, which repeats every 400 years."""
-    start = one._dtstart
+    start = rule._dtstart
     late = start.replace(year=start.year + (MAXYEAR - start.year) // _CALENDAR_YEARS * _CALENDAR_YEARS)
-    return next(iter(one.replace(dtstart=late, until=None, count=None)), None) is not None
+    return next(iter(rule.replace(dtstart=late, until=None, count=None)), None) is not None
 
 
 def check_zone(name: str) -> str:

@@ -259,28 +259,28 @@ def _entries(file: PrefectFile) -> tuple[SourceEntry, ...]:
 def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry:
     from connectors import connector_class, kinds
 
-    here = ("deployments", index)
+    place = ("deployments", index)
     kind = deployment.entrypoint.rpartition(".sync_")[2]
     if kind not in kinds() or deployment.entrypoint != entrypoint(kind):
         known = ", ".join(entrypoint(kind) for kind in kinds())
-        raise file.error((*here, "entrypoint"), f"not a sync flow; use one of {known}")
+        raise file.error((*place, "entrypoint"), f"not a sync flow; use one of {known}")
     if deployment.work_pool.name != POOL:
-        raise file.error((*here, "work_pool", "name"), f"the work pool of a source must be {POOL}")
+        raise file.error((*place, "work_pool", "name"), f"the work pool of a source must be {POOL}")
     try:
         TypeAdapter(SourceName).validate_python(deployment.name)
     except ValidationError:
-        raise file.error((*here, "name"), "invalid name; use lower-case letters, digits, - and _") from None
+        raise file.error((*place, "name"), "invalid name; use lower-case letters, digits, - and _") from None
     given = deployment.parameters
     for key in given:
         if key not in ("name", "settings", "deep"):
-            raise file.error((*here, "parameters", key), f"unknown key {key}; the parameters are name, settings, deep")
+            raise file.error((*place, "parameters", key), f"unknown key {key}; the parameters are name, settings, deep")
     if given.get("name") != deployment.name:
-        raise file.error((*here, "parameters", "name"), "parameters.name differs from name; make them equal")
+        raise file.error((*place, "parameters", "name"), "parameters.name differs from name; make them equal")
     model = connector_class(kind).settings
     try:
         settings = model.model_validate(given.get("settings", {}))
     except ValidationError as error:
-        raise complaint(file, error, model, (*here, "parameters", "settings")) from error
+        raise complaint(file, error, model, (*place, "parameters", "settings")) from error
     watch, quiet = _watching(file, index, deployment.tags)
     return SourceEntry(
         deployment.name,
@@ -301,9 +301,9 @@ def _watching(file: PrefectFile, index: int, tags: Sequence[str]) -> tuple[bool,
         return bool(watch_tags), None
     match = _QUIET.fullmatch(watch_tags[0])
     if len(watch_tags) > 1 or match is None or float(match[1]) > QUIET_AT_MOST:
-        here = ("deployments", index, "tags", tags.index(watch_tags[-1]))
+        place = ("deployments", index, "tags", tags.index(watch_tags[-1]))
         raise file.error(
-            here, f"invalid tag; write watch, or watch:5s for a quiet period of 0 to {QUIET_AT_MOST:.0f} seconds"
+            place, f"invalid tag; write watch, or watch:5s for a quiet period of 0 to {QUIET_AT_MOST:.0f} seconds"
         )
     return True, float(match[1])
 

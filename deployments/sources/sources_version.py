@@ -31,15 +31,15 @@ Step = Callable[[Outline], tuple[str, Mapping[str, Any]]]
 
 def version_of(file: Outline) -> int:
     """Return the version of a file. Raises ConfigError if it is newer than this program, or not a version."""
-    found = file.data.get(KEY, 0)
-    if type(found) is not int or found < 0:
+    version = file.data.get(KEY, 0)
+    if type(version) is not int or version < 0:
         raise file.error((KEY,), f"invalid {KEY}; write the number of the format, {VERSION}")
-    if found > VERSION:
+    if version > VERSION:
         raise file.error(
             (KEY,),
-            f"the file has version {found}, but this program supports only up to {VERSION}; install a newer Catchment",
+            f"the file has version {version}, but this program supports only up to {VERSION}; install a newer Catchment",
         )
-    return found
+    return version
 
 
 def migrated(file: Outline) -> Outline:
@@ -67,16 +67,16 @@ def _read(text: str, name: str) -> Outline | None:
         return None
 
 
-def _same(one: Any, other: Any, met: set[tuple[int, int]]) -> bool:
+def _same(value: Any, other: Any, met: set[tuple[int, int]]) -> bool:
     """Whether two values are equal. Compares each pair once, because YAML aliases can repeat a value very often."""
-    if (id(one), id(other)) in met:
+    if (id(value), id(other)) in met:
         return True
-    met.add((id(one), id(other)))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key], met) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_same(*pair, met) for pair in zip(one, other, strict=True))
-    return bool(one == other)
+    met.add((id(value), id(other)))
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_same(value[key], other[key], met) for key in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(_same(*pair, met) for pair in zip(value, other, strict=True))
+    return bool(value == other)
 
 
 def _named(file: Outline) -> tuple[str, Mapping[str, Any]]:
@@ -97,19 +97,19 @@ def _with_effective_resources(file: Outline) -> tuple[str, Mapping[str, Any]]:
     expected = {**deepcopy(file.data), KEY: 2}
     listed = expected.get("deployments")
     for index, deployment in enumerate(listed if isinstance(listed, list) else ()):
-        location, found = ("deployments", index, *_RESOURCES), deployment
+        location, value = ("deployments", index, *_RESOURCES), deployment
         for part in _RESOURCES:
-            found = found.get(part) if isinstance(found, dict) else None
-        if not isinstance(found, dict) or _WITHOUT_EFFECT.isdisjoint(found):
+            value = value.get(part) if isinstance(value, dict) else None
+        if not isinstance(value, dict) or _WITHOUT_EFFECT.isdisjoint(value):
             continue
         for name in _WITHOUT_EFFECT:
-            found.pop(name, None)
+            value.pop(name, None)
         _, node = find(file.root, location)
         if isinstance(node, yaml.MappingNode) and node.flow_style:
-            written = yaml.safe_dump(found, default_flow_style=True, width=math.inf).strip()
+            written = yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()
             text = file.text[: node.start_mark.index] + written + file.text[node.end_mark.index :]
         else:
-            text = with_value(file, location, found)
+            text = with_value(file, location, value)
         file = _read(text, file.name) or file
     _, version = find(file.root, (KEY,))
     return f"{file.text[: version.start_mark.index]}2{file.text[version.end_mark.index :]}", expected

@@ -22,7 +22,7 @@ class Orphans:
         """Reap inherited children that were zombies at the last call already. `known`: the pids of our own children."""
         if os.getpid() != 1:
             return
-        ended = {one for one in psutil.Process().children() if one.pid not in known and _is_zombie(one)}
+        ended = {child for child in psutil.Process().children() if child.pid not in known and _is_zombie(child)}
         # The child of another thread may be a zombie for a moment, until that thread reads its exit code.
         for process in ended & self._ended:
             with contextlib.suppress(ChildProcessError):

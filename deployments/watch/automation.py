@@ -30,15 +30,17 @@ def ensure(running: Running, entries: Collection[SourceEntry], membership: Membe
     Raises TryAgain if the server does not answer.
     """
     with api(running) as client:
-        deployments = {entry.name: found for entry in entries if (found := _deployment(client, entry, membership))}
+        deployments = {
+            entry.name: deployment for entry in entries if (deployment := _deployment(client, entry, membership))
+        }
         tags = [_TAG, *([tag_of(membership.name)] if membership else [])]
-        wanted = {
+        automations = {
             title(entry.name): _automation(entry, deployments[entry.name], tags)
             for entry in entries
             if entry.name in deployments
         }
         for existing in _ours(client):
-            written = wanted.pop(existing["name"], None)
+            written = automations.pop(existing["name"], None)
             if written is None and not set(tags) <= set(existing["tags"]):
                 continue
             if written is None:
@@ -46,7 +48,7 @@ def ensure(running: Running, entries: Collection[SourceEntry], membership: Membe
             elif not _matches(existing, written):
                 body = written | {"enabled": existing["enabled"]}
                 client.put(f"/automations/{existing['id']}", json=body).raise_for_status()
-        for written in wanted.values():
+        for written in automations.values():
             client.post("/automations/", json=written).raise_for_status()
     return deployments
 

@@ -32,7 +32,7 @@ def network_disk(path: Path) -> str | None:
 def same_disk(path: Path) -> tuple[int, int] | None:
     """Device and inode of a folder: they change when another disk or folder takes its path. None if there is no folder."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if path.is_dir() else None
+    return (status.st_dev, status.st_ino) if path.is_dir() else None

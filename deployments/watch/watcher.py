@@ -169,21 +169,21 @@ class Watcher:
 
     def _reload(self) -> None:
         """Read the sources file if it changed. An invalid file changes nothing."""
-        found = _signature(self._home)
-        if found == self._file:
+        signature = _signature(self._home)
+        if signature == self._file:
             return
-        self._file = found
+        self._file = signature
         try:
             entries = SourcesFile.load(self._home.sources_file).entries
         except CatchmentError as error:
             self._announce(f"sources.yaml not applied, watching as before: {error}")
             return
-        wanted = {entry.name: entry for entry in entries if entry.watch}
-        for name in [name for name, source in self._sources.items() if source.entry != wanted.get(name)]:
+        to_watch = {entry.name: entry for entry in entries if entry.watch}
+        for name in [name for name, source in self._sources.items() if source.entry != to_watch.get(name)]:
             self._sources.pop(name).close()
             self._changes.forget(name)
         self._unwatchable = {}
-        for name, entry in wanted.items():
+        for name, entry in to_watch.items():
             if name not in self._sources:
                 watched = self._watched(entry)
                 if watched is None:
@@ -224,11 +224,11 @@ class Watcher:
         try:
             status = self._server.status(source.entry.kind, name)
             is_new = status.deployment is not None and (self._deployments or {}).get(name) != status.deployment
-            wanted = source.debounce.should_emit(time.monotonic(), status)
-            if is_new or (wanted and source.debounce.unanswered):
+            emits = source.debounce.should_emit(time.monotonic(), status)
+            if is_new or (emits and source.debounce.unanswered):
                 # It was deployed after the automations were made, or its automation was deleted and answered no event.
                 self._ensure()
-            if wanted:
+            if emits:
                 self._server.emit(name)
                 source.debounce.emitted(time.monotonic(), status)
         except TryAgain:
@@ -265,7 +265,7 @@ def _asleep() -> float:
 
 def _signature(home: Home) -> tuple[int, int, int] | None:
     try:
-        found = home.sources_file.stat()
+        status = home.sources_file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -176,12 +176,14 @@ class Receiver:
                 self._announce(f"sources.yaml not applied, serving as before: {error}")
             return
         self._last_error = ""
-        found = {entry.name: entry for entry in entries if isinstance(entry.settings, GitHubSettings)}
-        for name in found.keys() - self._sources.keys():
-            hint = "" if found[name].watch else "; ignored until the source is added with --watch"
+        repositories = {entry.name: entry for entry in entries if isinstance(entry.settings, GitHubSettings)}
+        for name in repositories.keys() - self._sources.keys():
+            hint = "" if repositories[name].watch else "; ignored until the source is added with --watch"
             self._announce(f"{name}: synced on deliveries for its repositories{hint}")
-        self._sources = found
-        self._debounces = {name: self._debounces.get(name) or Debounce(found[name].quiet) for name in found}
+        self._sources = repositories
+        self._debounces = {
+            name: self._debounces.get(name) or Debounce(repositories[name].quiet) for name in repositories
+        }
 
     def _request_sync(self, name: str, debounce: Debounce) -> None:
         try:
@@ -219,8 +221,8 @@ def _reported(home: Home, port: int) -> Iterator[None]:
 def _reads(entry: SourceEntry, repository: str) -> bool:
     """Whether a source reads a repository. GitHub's names are case-insensitive."""
     assert isinstance(entry.settings, GitHubSettings)
-    wanted = {name.lower() for name in entry.settings.repositories}
-    return not wanted.isdisjoint({repository, f"{repository.partition('/')[0]}/*"})
+    names = {name.lower() for name in entry.settings.repositories}
+    return not names.isdisjoint({repository, f"{repository.partition('/')[0]}/*"})
 
 
 class _Listener(socketserver.ThreadingMixIn, HTTPServer):

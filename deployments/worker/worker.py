@@ -145,9 +145,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """Poll for runs to start and runs to cancel that no event reported."""
-        found = await self._look()
+        scheduled = await self._look()
         await self._find_cancelled()
-        return found
+        return scheduled
 
     async def run(
         self,
@@ -236,15 +236,15 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                     listen(self.work_pool.id, self._bell, self._cancel, self._deployments_changed, self._logger.warning)
                 )
             self._last_polled_time = datetime.now(UTC)
-            found = await self._get_scheduled_flow_runs()
+            scheduled = await self._get_scheduled_flow_runs()
             now = datetime.now(UTC)
-            due = [entry for entry in found if (due_at(entry.flow_run) - now).total_seconds() < _SOON]
-            if later := [due_at(entry.flow_run) for entry in found if entry not in due]:
+            due = [entry for entry in scheduled if (due_at(entry.flow_run) - now).total_seconds() < _SOON]
+            if later := [due_at(entry.flow_run) for entry in scheduled if entry not in due]:
                 self._bell.ring_at(min(later))
             chosen = await self._occupancy.choose(due, self._live.ids(), self.work_pool, self.client)
             await self._submit_scheduled_flow_runs(flow_run_response=chosen)
-            new = [entry.flow_run for entry in found if entry.flow_run.id not in self._seen]
-            self._seen = {entry.flow_run.id for entry in found}
+            new = [entry.flow_run for entry in scheduled if entry.flow_run.id not in self._seen]
+            self._seen = {entry.flow_run.id for entry in scheduled}
             return new
 
     async def _propose_submitting_state(self, flow_run: FlowRun) -> None:
@@ -266,13 +266,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         while True:
             is_reported = await self._bell.rung()
             try:
-                found = await self._look()
+                scheduled = await self._look()
                 for pause in _COMMIT_SECONDS:
-                    if found or not is_reported:
+                    if scheduled or not is_reported:
                         break
                     # The server emits a run's event before its transaction is committed.
                     await asyncio.sleep(pause)
-                    found = await self._look()
+                    scheduled = await self._look()
             except httpx.HTTPError:
                 # The slow poll tries again, and stops the worker if the server stays unreachable.
                 self._logger.warning("Looking for runs failed; trying again", exc_info=True)

@@ -56,11 +56,11 @@ def _decoded(hint: Any, value: Any) -> Any:
     arguments, origin = get_args(hint), get_origin(hint)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
-        return hint(**{name: _decoded(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
+        return hint(**{name: _decoded(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
     if origin is tuple:
-        return tuple(_decoded(arguments[0], one) for one in value)
+        return tuple(_decoded(arguments[0], item) for item in value)
     if origin is Mapping:
-        return {name: _decoded(arguments[1], one) for name, one in value.items()}
+        return {name: _decoded(arguments[1], item) for name, item in value.items()}
     if arguments:
         # A value, or None.
         return None if value is None else _decoded(arguments[0], value)

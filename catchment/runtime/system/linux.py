@@ -114,8 +114,8 @@ def birth_time(path: str, inode: int) -> int:
     if statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, answer):
         return 0
     raw = memoryview(answer).cast("B")
-    mask, found = int.from_bytes(raw[0:4], "little"), int.from_bytes(raw[32:40], "little")
-    if not mask & _STATX_BTIME or found != inode:
+    mask, present = int.from_bytes(raw[0:4], "little"), int.from_bytes(raw[32:40], "little")
+    if not mask & _STATX_BTIME or present != inode:
         return 0
     seconds, nanoseconds = int.from_bytes(raw[80:88], "little", signed=True), int.from_bytes(raw[88:92], "little")
     return seconds * 1_000_000_000 + nanoseconds

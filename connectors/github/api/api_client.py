@@ -156,7 +156,7 @@ class ApiClient:
             return self._joined(address, headers.get("location", ""))
         if status == 304:
             return ApiResponse(None, etag, changed=False)
-        links = {name: found for found, name in _LINK.findall(headers.get("link", ""))}
+        links = {name: target for target, name in _LINK.findall(headers.get("link", ""))}
         return ApiResponse(data, headers.get("etag"), links.get("next"), _page(links.get("last")))
 
     def _exchange(
@@ -236,5 +236,5 @@ def _token(reference: str) -> str:
 
 
 def _page(address: str | None) -> int | None:
-    found = _NUMBER.search(address or "")
-    return int(found[1]) if found else None
+    match = _NUMBER.search(address or "")
+    return int(match[1]) if match else None

@@ -111,8 +111,8 @@ def conversation(repository: str, fields: Mapping[str, Any]) -> Entry:
     container = f"{repository}/{_PULLS if is_pull else _ISSUES}"
     metadata = {"kind": "pull" if is_pull else "issue", "number": ref.number}
     text = _text({}, fields, title, repository)
-    found = _entry(ref, container, fields, text, f"{title} #{ref.number}", attributes, metadata)
-    return found._replace(comments=int(fields.get("comments") or 0))
+    entry = _entry(ref, container, fields, text, f"{title} #{ref.number}", attributes, metadata)
+    return entry._replace(comments=int(fields.get("comments") or 0))
 
 
 def comment(repository: str, fields: Mapping[str, Any]) -> Entry:
@@ -161,17 +161,17 @@ def release(repository: str, fields: Mapping[str, Any]) -> Entry:
 
 def parse_time(text: str) -> datetime:
     """Parse a time of the API. Raises ValueError if it has no time zone or is implausibly early."""
-    found = time_of(text, _zoned)
-    if found is None or found.year < _EARLIEST:
+    time = time_of(text, _zoned)
+    if time is None or time.year < _EARLIEST:
         raise ValueError("not a time")
-    return found
+    return time
 
 
 def _zoned(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
         raise ValueError
-    return found
+    return moment
 
 
 PARSERS: Mapping[EntryKind, Callable[[str, Mapping[str, Any]], Entry]] = {
@@ -241,8 +241,8 @@ def _text(
 def _linked(text: str, repository: str, web: str) -> str:
     """Turn references to issues (`#12`, `GH-12`, `owner/repo#12`) into links, except in code."""
 
-    def link(found: re.Match[str]) -> str:
-        return f"[{found[0]}]({web}/{found[1] or repository}/issues/{found[2]})"
+    def link(match: re.Match[str]) -> str:
+        return f"[{match[0]}]({web}/{match[1] or repository}/issues/{match[2]})"
 
     lines, fence = [], ""
     for line in text.split("\n"):
@@ -274,8 +274,8 @@ def _checked_number(value: Any) -> int:
 
 
 def _number(*addresses: str) -> int:
-    found = next((found for address in addresses if (found := _NUMBER.search(address))), None)
-    return int(found[1]) if found else 0
+    match = next((match for address in addresses if (match := _NUMBER.search(address))), None)
+    return int(match[1]) if match else 0
 
 
 def _author(fields: Mapping[str, Any]) -> str:

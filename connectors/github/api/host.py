@@ -37,12 +37,12 @@ class Host:
 
         Raises SourceUnavailable if one does not exist.
         """
-        found: dict[str, Repository] = {}
+        repositories: dict[str, Repository] = {}
         for name in names:
             owner, _, which = name.partition("/")
             for repository in self._owned_by(owner) if which == _ALL else [self._repository(name)]:
-                found.setdefault(repository.name.lower(), repository)
-        return list(found.values())
+                repositories.setdefault(repository.name.lower(), repository)
+        return list(repositories.values())
 
     def owners(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the ID of the owner for each `owner/*`. Call `repositories` first."""
@@ -105,8 +105,8 @@ class Host:
 
     def _stored(self, key: str) -> dict[str, Any]:
         text = self.changed.get(key) or self._marks.get(key)
-        found: dict[str, Any] = json.loads(text) if text else {}
-        return found
+        stored: dict[str, Any] = json.loads(text) if text else {}
+        return stored
 
 
 def _repository_key(name: str) -> str:

@@ -75,9 +75,9 @@ class Api:
         """Describe in one line the repositories, renames, and remaining requests."""
         marks = _probe_marks.setdefault(self._settings, {})
         host, names = Host(self._client, marks), self._settings.repositories
-        found = host.repositories(names)
+        readable = host.repositories(names)
         marks |= {key: mark for key, mark in host.changed.items() if mark is not None}
-        parts = [f"{self._client.host}: {found[0].name if len(found) == 1 else f'{len(found)} repositories'}"]
+        parts = [f"{self._client.host}: {readable[0].name if len(readable) == 1 else f'{len(readable)} repositories'}"]
         parts += [f"{name} was renamed to {new}" for name in names if (new := host.renamed(name))]
         parts += ["no token, public repositories only"] if self._settings.token is None else []
         try:

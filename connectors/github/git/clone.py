@@ -54,8 +54,8 @@ class Clone:
         """
         directory = self._directory()
         names = {branch: f"refs/heads/{branch}" for branch in branches} or {"": "HEAD"}
-        found = {label: resolve_commit(directory, name, self._seconds) for label, name in names.items()}
-        return {label: commit for label, commit in found.items() if commit is not None}
+        commits = {label: resolve_commit(directory, name, self._seconds) for label, name in names.items()}
+        return {label: commit for label, commit in commits.items() if commit is not None}
 
     def shares_history(self, old: str, new: str) -> bool:
         """Return whether two commits are known to have a common ancestor."""

@@ -179,9 +179,9 @@ class Code:
         """Return the differences since an earlier commit; None if it is missing, or if all files may have changed."""
         if not self._copy.objects.has(before):
             return None
-        found = self._copy.objects.differences(before, commit)
-        paths = (path for diff in found for path in (diff.was, diff.entry and diff.entry.path) if path)
-        return None if any(PurePosixPath(path).name == _ATTRIBUTES for path in paths) else found
+        differences = self._copy.objects.differences(before, commit)
+        paths = (path for diff in differences for path in (diff.was, diff.entry and diff.entry.path) if path)
+        return None if any(PurePosixPath(path).name == _ATTRIBUTES for path in paths) else differences
 
     def _removed_branches(self, known: Known, heads: Mapping[str, str]) -> Iterator[Change]:
         """Report the known items of branches that were deleted or deselected."""

@@ -129,7 +129,7 @@ def _specs(text: str) -> dict[str, Patterns]:
 
     An unset attribute becomes a negated pattern.
     """
-    found: dict[str, list[str]] = {}
+    specs: dict[str, list[str]] = {}
     for line in patterns.split_lines(text):
         pattern, *attributes = _WORDS.findall(line)[:20] or [""]
         if not pattern or pattern[0] in '#!"' or pattern.startswith("[attr]"):
@@ -138,8 +138,8 @@ def _specs(text: str) -> dict[str, Patterns]:
             name, _, value = attribute.lstrip("-!").partition("=")
             if name.startswith("linguist-"):
                 on = attribute[0] not in "-!" and value.lower() not in ("false", "0")
-                found.setdefault(name.removeprefix("linguist-"), []).append(pattern if on else f"!{pattern}")
-    return {what: patterns.parse_ignore_file(lines) for what, lines in found.items()}
+                specs.setdefault(name.removeprefix("linguist-"), []).append(pattern if on else f"!{pattern}")
+    return {what: patterns.parse_ignore_file(lines) for what, lines in specs.items()}
 
 
 _DEFAULTS = {

@@ -79,10 +79,10 @@ def resolve_commit(directory: Path, name: str, seconds: float = SECONDS) -> str 
 
     Raises SourceUnavailable if there is no readable repository, and Stalled after `seconds`.
     """
-    found = _COMMIT.search(
+    match = _COMMIT.search(
         _query(directory, seconds, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     )
-    return found[0].decode() if found else None
+    return match[0].decode() if match else None
 
 
 def share_history(directory: Path, old: str, new: str, seconds: float = SECONDS) -> bool:
@@ -117,10 +117,10 @@ def _environment(added: Mapping[str, str]) -> dict[str, str]:
 
 
 def _query(directory: Path, seconds: float, *arguments: str) -> bytes:
-    done = run((*COMMAND, *arguments), {"GIT_DIR": str(directory)}, seconds)
-    if done.returncode and done.stderr:
+    completed = run((*COMMAND, *arguments), {"GIT_DIR": str(directory)}, seconds)
+    if completed.returncode and completed.stderr:
         raise SourceUnavailable("repository: not readable by git; examine it with `git fsck`, or clone it again")
-    return done.stdout
+    return completed.stdout
 
 
 def run(

@@ -93,15 +93,17 @@ class Objects:
         for _ in self._records("ls-tree", "-r", "-z", "--name-only", "--full-tree", new):
             pass
         try:
-            found = self._differences(old, new, "-M", "-l2000")
+            differences = self._differences(old, new, "-M", "-l2000")
         except (Damaged, Stalled) as error:
             # Detecting edited renames compares contents, some of which may be missing, or too many.
             exact = self._differences(old, new, "-M100%")
-            found = exact if isinstance(error, Stalled) else self._without_missing(old, new, exact)
-        sizes = self._sizes(diff.entry.blob for diff in found if diff.entry is not None and not diff.entry.is_submodule)
+            differences = exact if isinstance(error, Stalled) else self._without_missing(old, new, exact)
+        sizes = self._sizes(
+            diff.entry.blob for diff in differences if diff.entry is not None and not diff.entry.is_submodule
+        )
         return [
             diff if diff.entry is None else diff._replace(entry=diff.entry._replace(size=sizes.get(diff.entry.blob)))
-            for diff in found
+            for diff in differences
         ]
 
     def read(self, name: str, max_bytes: int, kind: bytes = b"blob") -> bytes | None:
@@ -157,23 +159,23 @@ class Objects:
     def _differences(self, old: str, new: str, *renames: str, paths: Sequence[str] = ()) -> list[Difference]:
         arguments = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", *renames, old, new, "--", *paths)
         records = self._records(*arguments)
-        found = []
+        differences = []
         for record in records:
             _, mode, before, blob, status = record.decode("ascii").split()
             path = _path(next(records))
             if status == "D":
-                found.append(Difference(path, None, before))
+                differences.append(Difference(path, None, before))
             elif status.startswith("R"):
-                found.append(Difference(path, TreeEntry(_path(next(records)), mode, blob, None)))
+                differences.append(Difference(path, TreeEntry(_path(next(records)), mode, blob, None)))
             else:
-                found.append(Difference(None, TreeEntry(path, mode, blob, None)))
-        return found
+                differences.append(Difference(None, TreeEntry(path, mode, blob, None)))
+        return differences
 
     def _sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """Return the sizes of the blobs that are stored here."""
         arguments = "".join(f"{blob}\n" for blob in blobs).encode()
-        done = run((*COMMAND, "cat-file", "--batch-check"), self._environment, self._seconds, arguments)
-        output = done.stdout.decode("ascii", "replace")
+        completed = run((*COMMAND, "cat-file", "--batch-check"), self._environment, self._seconds, arguments)
+        output = completed.stdout.decode("ascii", "replace")
         rows = (line.split() for line in output.splitlines())
         return {row[0]: int(row[2]) for row in rows if len(row) == 3}
 
