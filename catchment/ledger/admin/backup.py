@@ -143,13 +143,13 @@ def _is_sealed(file: Path) -> bool:
     digest = sha256()
     with file.open("rb") as content:
         content.seek(size)
-        found = content.read()
-        if re.sub(rb"[0-9a-f]{64}", b"0" * 64, found) != empty:
+        first = content.read()
+        if re.sub(rb"[0-9a-f]{64}", b"0" * 64, first) != empty:
             return False
         content.seek(0)
         while content.tell() < size:
             digest.update(content.read(min(_PART, size - content.tell())))
-    if found != _SEAL.format(digest.hexdigest()).encode():
+    if first != _SEAL.format(digest.hexdigest()).encode():
         raise _damaged(file)
     return True
 
@@ -184,8 +184,8 @@ def restore(
             if prepare:
                 with closing(Store(URL.create("sqlite", database=str(fresh)))) as copy:
                     prepare(copy, _saved(copy))
-            for one in outdated:
-                remove(one)
+            for old in outdated:
+                remove(old)
             if file is None:
                 aside = _replace_tables(store, fresh)
             else:
@@ -322,12 +322,12 @@ def _copy(backup: Path, fresh: Path, *, is_ledger: bool) -> None:
             raise damaged from None
         try:
             with store.read() as reading:
-                found = revision_of(reading)
+                revision = revision_of(reading)
         except LedgerCorrupt:
             raise strange from None
-        if found is None:
+        if revision is None:
             raise strange
-        if is_older(found):
+        if is_older(revision):
             from catchment.ledger.admin import migrations
 
             with store.write() as writing:

@@ -151,9 +151,9 @@ def check(store: Store, deep: bool) -> list[str]:
     with ThreadPoolExecutor(1) as beside:
         # The word index takes half of the time, and SQLite releases the GIL meanwhile.
         words = beside.submit(check_words, store)
-        found = [*_references(store), *_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_texts(store)]
-        found += _vectors(store)
-        return [*found, *words.result()]
+        violations = [*_references(store), *_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_texts(store)]
+        violations += _vectors(store)
+        return [*violations, *words.result()]
 
 
 def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
@@ -209,20 +209,20 @@ def _vectors(store: Store) -> list[str]:
             ("names", "document", embeddings.damaged_titles(reading)),
         )
     return [
-        f"The vectors of {len(found)} {what} are damaged, first of {one} {found[0]}; the next run of `embed` makes them again"
-        for what, one, found in damaged
-        if found
+        f"The vectors of {len(stored)} {what} are damaged, first of {row} {stored[0]}; the next run of `embed` makes them again"
+        for what, row, stored in damaged
+        if stored
     ]
 
 
 def _read_texts(reading: Reading, table: Table) -> None:
     """Raise LedgerCorrupt if a value does not have the type of its column."""
     names = [column.name for column in table.columns if isinstance(column.type, Text)]
-    told = [number for number, name in enumerate(names) if name in _JSON.get(table.name, ())]
+    positions = [number for number, name in enumerate(names) if name in _JSON.get(table.name, ())]
     rows = select(*(table.c[name] for name in names)).execution_options(yield_per=2_000)
     with translated():
         for row in reading.execute(rows) if names else ():
-            for number in told:
+            for number in positions:
                 from_json(row[number])
 
 

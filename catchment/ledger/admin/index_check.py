@@ -45,13 +45,13 @@ def check(reading: Reading) -> list[str]:
 def check_parts(reading: Reading) -> list[str]:
     """Return the first differences between the index of word parts and the texts. Reads every text."""
     findings = []
-    for table, told, what in (
+    for table, texts, what in (
         (word_parts.CHUNKS, _passages_with_parts(reading), "Passage"),
         (word_parts.DOCUMENTS, _names_with_parts(reading), "The name of document"),
     ):
-        wanted = (number for number, words in told if word_parts.parts(words))
+        expected = (number for number, words in texts if word_parts.parts(words))
         there = (number for (number,) in _in_order(reading, word_parts.indexed(reading, table)))
-        wrong = next((pair for pair in zip_longest(wanted, there) if pair[0] != pair[1]), None)
+        wrong = next((pair for pair in zip_longest(expected, there) if pair[0] != pair[1]), None)
         if wrong is not None:
             first = min(number for number in wrong if number is not None)
             findings.append(f"{what} {first} differs from the index of word parts")
@@ -63,9 +63,9 @@ def check_names(reading: Reading, which: ColumnElement[bool] | None = None) -> l
     live = documents.c.removed_at.is_(None) & (true() if which is None else which)
     numbers = reading.execute(select(documents.c.id).where(live).order_by(documents.c.id)).scalars().all()
     for part in in_parts(numbers):
-        for table, wanted in word_index.tags_and_folders(reading, among(reading, documents.c.id, part)).items():
+        for table, expected in word_index.tags_and_folders(reading, among(reading, documents.c.id, part)).items():
             rows = reading.execute(select(table).where(among(reading, table.c.document_id, part)))
-            if differing := wanted ^ set(map(tuple, rows)):
+            if differing := expected ^ set(map(tuple, rows)):
                 first = min(document for *_, document in differing)
                 return [f"Document {first} differs from its rows in {table.name}"]
     return []

@@ -31,42 +31,42 @@ def prepare(store: Store) -> Migrated | None:
         make_file(store.file)
     require_whole(store)
     with store.read() as reading:
-        found = revision_of(reading)
-    if found is None:
+        revision = revision_of(reading)
+    if revision is None:
         with store.write(as_owner=False) as writing:
             if revision_of(writing) is None:
                 make(writing.connection)
         # Otherwise, damage to the log would leave a file that never contained a ledger.
         store.settle()
-    elif is_older(found):
+    elif is_older(revision):
         return forward(store)
     return None
 
 
 def require_current(store: Store) -> None:
     """Raise NotFound if there is no ledger, SchemaMismatch if it has another revision."""
-    found = None
+    revision = None
     if store.file is None or (store.file.exists() and store.file.stat().st_size):
         require_undamaged(store)
         with store.read() as reading:
-            found = revision_of(reading)
-    if found is None:
+            revision = revision_of(reading)
+    if revision is None:
         raise NotFound("ledger: none yet; add a source with `catchment sources add` first")
-    if is_older(found):
+    if is_older(revision):
         raise SchemaMismatch(
-            f"ledger: revision {found} is older than revision {schema.REVISION} of the program; "
+            f"ledger: revision {revision} is older than revision {schema.REVISION} of the program; "
             "migrate it with `catchment down && catchment up --detach`"
         )
 
 
-def is_older(found: str) -> bool:
+def is_older(revision: str) -> bool:
     """Return whether a ledger of this revision needs a migration. Raises SchemaMismatch if it is newer than the program."""
-    if found > schema.REVISION:
+    if revision > schema.REVISION:
         raise SchemaMismatch(
-            f"ledger: unknown revision {found}; install a newer version of Catchment, "
+            f"ledger: unknown revision {revision}; install a newer version of Catchment, "
             "or restore an older copy with `catchment restore FILE`"
         )
-    return found < schema.REVISION
+    return revision < schema.REVISION
 
 
 def make(connection: Connection) -> None:

@@ -135,19 +135,19 @@ class Proof:
     def index(self, source_id: int) -> list[str]:
         """Return sentences about chunks and names of the source that are missing from the search index, or damaged in it."""
         live = f"SELECT id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
-        its = f"SELECT content_id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
-        wanted = (
-            ("chunk_index", f"SELECT id FROM chunks WHERE content_id IN ({its})", "passages are"),
+        content_query = f"SELECT content_id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
+        expected = (
+            ("chunk_index", f"SELECT id FROM chunks WHERE content_id IN ({content_query})", "passages are"),
             ("document_index", live, "names of documents are"),
         )
         findings = []
         with self._store.read() as reading:
-            for index, there, what in wanted:
+            for index, there, what in expected:
                 difference = f"SELECT count(*) FROM ({there} EXCEPT {word_parts.indexed(reading, index)}) AS difference"
                 if number := int(reading.execute(text(difference)).scalar_one()):
                     findings.append(f"{number} {what} not in the index")
             findings += index_check.check_names(reading, documents.c.source_id == source_id)
-            if number := len(embeddings.damaged(reading, text(f"embeddings.content_id IN ({its})"))):
+            if number := len(embeddings.damaged(reading, text(f"embeddings.content_id IN ({content_query})"))):
                 findings.append(f"{number} passages with damaged vectors")
             if number := len(embeddings.damaged_titles(reading, text(f"document_id IN ({live})"))):
                 findings.append(f"{number} names with damaged vectors")
@@ -158,7 +158,7 @@ class Proof:
 
         Raises StaleLease if the sync is closed.
         """
-        wanted = list(items_)
+        requested = list(items_)
         with self._store.read() as reading:
             # Scans everything, so run it before blocking writers.
             unused = withdraw.unused(reading)
@@ -170,9 +170,9 @@ class Proof:
                 writing.execute(update(contents).where(contents.c.id == number).values(named))
             # Unreferenced contents would be reused by the next delivery.
             withdraw.drop_unused(writing, unused)
-            for part in in_parts(wanted):
+            for part in in_parts(requested):
                 _enqueue(writing, source_id, part, actor)
-            return len(wanted)
+            return len(requested)
 
     def rebuild_index(self) -> None:
         """Rebuild the search index, which takes as long as the first time, and delete damaged embeddings."""
@@ -245,14 +245,14 @@ def _status(row: AnyRow) -> ItemStatus:
 
 
 def _enqueue(writing: Writing, source_id: int, item_ids: Sequence[int], actor: str) -> None:
-    mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
+    chosen = among(writing, items.c.id, item_ids) & (items.c.state == "present")
     # By these, an undo knows what the item belongs to, and whether it has changed since.
     found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")
     backfill = case((states(WAITING), jobs.c.backfill_id)).label("backfill_id")
     repeated = case((states(_DONE), jobs.c.id), (states(WAITING), jobs.c.replay_of)).label("replay_of")
     facts = items.c.id, items.c.version, found_by, backfill, repeated
     before = select(*facts).outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
-    rows = writing.execute(before.where(mine)).all()
+    rows = writing.execute(before.where(chosen)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
     supersede(writing, current, actor=actor, reason="read again")
     new = [

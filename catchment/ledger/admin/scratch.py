@@ -75,8 +75,8 @@ def scratch(store: Store, source_id: int, file: Path) -> Store:
 
 
 def _copy(reading: Reading, writing: Writing, table: Table, which: ColumnElement[bool]) -> None:
-    found = reading.execute(select(table).where(which).execution_options(yield_per=_ROWS_AT_ONCE))
-    for part in found.partitions():
+    rows = reading.execute(select(table).where(which).execution_options(yield_per=_ROWS_AT_ONCE))
+    for part in rows.partitions():
         writing.insert(table, [tuple(row) for row in part])
 
 

@@ -32,8 +32,8 @@ class Trail:
 
     def proof(self, number: int) -> bytes:
         """Return the hash of a row of the history; empty if there is no such row."""
-        found: bytes | None = self._reading.execute(select(events.c.hash).where(events.c.id == number)).scalar()
-        return found or b""
+        stored: bytes | None = self._reading.execute(select(events.c.hash).where(events.c.id == number)).scalar()
+        return stored or b""
 
     def sources(self) -> dict[int, tuple[str, str]]:
         """Return the name and the kind of each source, removed ones too."""

@@ -265,7 +265,7 @@ class Writing(Reading):
     def write_measures(self) -> None:
         """Add the tally to the rollups of this minute. Called once, before the commit."""
         at = self.now // (MINUTE * 1_000_000) * MINUTE
-        rows = [(*key, at, MINUTE, one.n, one.total, *(one.buckets or _NO_BUCKETS)) for key, one in self.tally]
+        rows = [(*key, at, MINUTE, count.n, count.total, *(count.buckets or _NO_BUCKETS)) for key, count in self.tally]
         if rows:
             names = schema.measures.columns.keys()
             marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
@@ -337,9 +337,9 @@ class Store:
 
     def ask_time(self, connection: Connection, first: str = "") -> int:
         """Return the current time, asked of PostgreSQL once it has evaluated the expressions `first`."""
-        *_, said, self._server_started = connection.exec_driver_sql(f"SELECT {first}{_TIME}").one()
-        self._server.learn(said)
-        return said if self._clock is None else self.now()
+        *_, answer, self._server_started = connection.exec_driver_sql(f"SELECT {first}{_TIME}").one()
+        self._server.learn(answer)
+        return answer if self._clock is None else self.now()
 
     def close(self) -> None:
         """Close all connections. Idempotent."""

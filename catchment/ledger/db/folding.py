@@ -161,7 +161,7 @@ def _edits(folded: str) -> list[tuple[int, int, str]]:
         edits = [(*sign.span(), _SIGN_WORDS[sign[0]]) for sign in _SIGN.finditer(folded)]
     runs = _SPACED_RUN.finditer(folded) if may_be_unspaced(folded) else ()
     versions = _VERSION.finditer(folded) if _FRACTION.search(folded) else ()
-    ends = {at for found in chain(runs, versions) for at in found.span()}
+    ends = {at for match in chain(runs, versions) for at in match.span()}
     edits += [(at, at, " ") for at in ends if 0 < at < len(folded) and not _BREAK.search(folded, at - 1, at + 1)]
     return sorted(edits)
 

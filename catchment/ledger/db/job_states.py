@@ -120,9 +120,9 @@ def move(
     return moved
 
 
-def refuse(reading: Reading, job_id: int, wanted: str) -> Exception:
+def refuse(reading: Reading, job_id: int, requested: str) -> Exception:
     """Return the reason that a job did not move: it does not exist or is in another state."""
     state = reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
     if state is None:
         return NotFound(f"job {job_id}: not found; see `catchment jobs list`")
-    return IllegalTransition(f"job {job_id}: {state}, so it cannot be {wanted}; see `catchment jobs show {job_id}`")
+    return IllegalTransition(f"job {job_id}: {state}, so it cannot be {requested}; see `catchment jobs show {job_id}`")

@@ -97,8 +97,8 @@ class JoinedHosts:
             if writing.execute(others).first() is not None:
                 raise Refused(f"{name}: another host has this name; choose one with --name")
             facts = {"name": name, "takes_any": takes_any, "version": version}
-            mine = hosts.c.id == ownership.identity
-            if not writing.execute(update(hosts).where(mine).values(facts)).rowcount:
+            own = hosts.c.id == ownership.identity
+            if not writing.execute(update(hosts).where(own).values(facts)).rowcount:
                 new = {"id": ownership.identity, "boot": "", "beat_until": 0, "joined_at": writing.now}
                 writing.execute(insert(hosts).values(new | facts))
                 writing.record("host joined", actor=process.operator(), reason=name)
@@ -111,16 +111,16 @@ class JoinedHosts:
         ownership = self._mine()
         with self._store.write() as writing:
             which = hosts.c.id == ownership.identity if name is None else hosts.c.name == name
-            found = writing.execute(select(hosts).where(which)).first()
-            if found is None:
+            row = writing.execute(select(hosts).where(which)).first()
+            if row is None:
                 raise NotFound(f"{name or 'this home'}: not a host of the ledger; see `catchment hosts`")
-            if found.id != ownership.identity and found.beat_until > writing.now:
-                raise Refused(f"{found.name}: still at work; run `catchment leave` there")
-            purges = delete(host_purges).where(host_purges.c.host_id == found.id).returning(host_purges.c.source_id)
+            if row.id != ownership.identity and row.beat_until > writing.now:
+                raise Refused(f"{row.name}: still at work; run `catchment leave` there")
+            purges = delete(host_purges).where(host_purges.c.host_id == row.id).returning(host_purges.c.source_id)
             for source_id in writing.execute(purges).scalars().all():
-                writing.record(UNCONFIRMED, actor=process.operator(), source_id=source_id, reason=found.name)
-            writing.execute(delete(hosts).where(hosts.c.id == found.id))
-            writing.record("host left", actor=process.operator(), reason=found.name)
+                writing.record(UNCONFIRMED, actor=process.operator(), source_id=source_id, reason=row.name)
+            writing.execute(delete(hosts).where(hosts.c.id == row.id))
+            writing.record("host left", actor=process.operator(), reason=row.name)
             if writing.execute(select(hosts.c.id).limit(1)).first() is None:
                 ownership.adopt(writing.connection)
 

@@ -46,12 +46,12 @@ class NameMatch(NamedTuple):
         return self.rank == 0
 
 
-def match_name(locator: str, wanted: str) -> NameMatch | None:
+def match_name(locator: str, asked_name: str) -> NameMatch | None:
     """Return how well the name matches the locator, or None if it does not.
 
     It may be the whole locator, its end, or its file name without the suffix. Case and Unicode normalization only rank.
     """
-    text, name = nfc(locator), nfc(wanted)
+    text, name = nfc(locator), nfc(asked_name)
     folded, folded_name = text.casefold(), name.casefold()
     if folded == folded_name:
         rank = 0
@@ -61,12 +61,12 @@ def match_name(locator: str, wanted: str) -> NameMatch | None:
         rank = 2
     else:
         return None
-    return NameMatch(rank, wanted not in locator, name not in text)
+    return NameMatch(rank, asked_name not in locator, name not in text)
 
 
-def name_condition(reading: Reading, locator: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
+def name_condition(reading: Reading, locator: ColumnElement[str], name: str) -> ColumnElement[bool]:
     """Return a condition for candidates: true for every match, and few other locators."""
-    pattern = _like_pattern(wanted)
+    pattern = _like_pattern(name)
     like = _like(reading, locator)
     return like(f"%{pattern}%") & or_(like(pattern), like(f"%/{pattern}"), like(f"{pattern}.%"), like(f"%/{pattern}.%"))
 
@@ -78,9 +78,9 @@ def similar_condition(reading: Reading, locator: ColumnElement[str], stem: str) 
     return or_(like(f"{first}%"), like(f"%/{first}%"), like(f"%{last}.%"))
 
 
-def text_condition(reading: Reading, column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
-    """Return a condition that is true for every text equal to `wanted` up to case and normalization, and few others."""
-    return _like(reading, column)(_like_pattern(wanted))
+def text_condition(reading: Reading, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+    """Return a condition that is true for every text equal to `name` up to case and normalization, and few others."""
+    return _like(reading, column)(_like_pattern(name))
 
 
 def prefix_condition(reading: Reading, column: ColumnElement[str], start: str) -> ColumnElement[bool]:
@@ -94,9 +94,9 @@ def _like(reading: Reading, column: ColumnElement[str]) -> Callable[[str], Colum
     return lambda pattern: compare(pattern, escape="\\")
 
 
-def _like_pattern(wanted: str) -> str:
+def _like_pattern(name: str) -> str:
     """Return a LIKE pattern with wildcards for all non-ASCII characters."""
-    return _NON_ASCII.sub("%", like_literal(nfc(wanted)))
+    return _NON_ASCII.sub("%", like_literal(nfc(name)))
 
 
 def like_literal(text: str) -> str:
@@ -136,11 +136,11 @@ class ListPage(Generic[R]):
 
 
 def cut(
-    found: Sequence[Any], limit: int, total: int, read: Callable[[Any], R], key: Callable[[Any], str]
+    rows: Sequence[Any], limit: int, total: int, read: Callable[[Any], R], key: Callable[[Any], str]
 ) -> ListPage[R]:
     """Return the first `limit` of the rows as a page; a further row means that another page exists."""
-    shown = found[:limit]
-    return ListPage(tuple(map(read, shown)), total, key(shown[-1]) if len(found) > limit else None)
+    shown = rows[:limit]
+    return ListPage(tuple(map(read, shown)), total, key(shown[-1]) if len(rows) > limit else None)
 
 
 def before(key: str | None, *columns: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -202,10 +202,10 @@ class Backfills:
         digest = hashlib.sha256(f"{code}\n{to_json(what.as_json())}".encode())
         with self._store.read() as reading:
             while part := _candidates(reading, source_id, what, code, after):
-                found, after = _readable(part, readable), part[-1].id
-                total += len(found)
-                unreadable += len(part) - len(found)
-                digest.update("".join(f"{row.id}:{row.version}:{row.normalizer}\n" for row in found).encode())
+                readable_rows, after = _readable(part, readable), part[-1].id
+                total += len(readable_rows)
+                unreadable += len(part) - len(readable_rows)
+                digest.update("".join(f"{row.id}:{row.version}:{row.normalizer}\n" for row in readable_rows).encode())
         return Survey(total, unreadable, digest.hexdigest()[:16])
 
     def plan(self, source_id: int, what: BackfillSelection, survey: Survey, actor: str, reason: str = "") -> int:
@@ -277,8 +277,8 @@ class Backfills:
         cancelled, ended = 0, _AT_ONCE
         while ended == _AT_ONCE:
             with self._store.write() as writing:
-                mine = among(writing, jobs.c.id, writing.execute(waiting).scalars().all())
-                ended = len(end(writing, mine, actor=actor, reason=BACKFILL_CANCELLED, resolution="cancelled"))
+                unstarted = among(writing, jobs.c.id, writing.execute(waiting).scalars().all())
+                ended = len(end(writing, unstarted, actor=actor, reason=BACKFILL_CANCELLED, resolution="cancelled"))
             cancelled += ended
             self._store.let_others_write()
         return cancelled
@@ -299,22 +299,22 @@ class Backfills:
                 part = _candidates(reading, row.source_id, what := _selection(row), code, after, number)
             if not part:
                 return added
-            found, after = _readable(part, readable), part[-1].id
+            readable_rows, after = _readable(part, readable), part[-1].id
             with self._store.write() as writing:
                 sync = find_open_sync(writing, sync_id)
                 if what.stage is ReplayStage.EMBED:
-                    embeddings.forget(writing, {one.content_id for one in found})
+                    embeddings.forget(writing, {each.content_id for each in readable_rows})
                 else:
-                    _add_jobs(writing, sync, sync_id, number, found)
-            added += len(found)
+                    _add_jobs(writing, sync, sync_id, number, readable_rows)
+            added += len(readable_rows)
             self._store.let_others_write()
 
     def close_listing(self, sync_id: int) -> None:
         """Record that a sync knows all jobs of its backfill. Idempotent. Raises StaleLease if the sync is closed."""
         with self._store.write() as writing:
-            mine = backfills.c.id == find_open_sync(writing, sync_id).backfill_id
+            of_sync = backfills.c.id == find_open_sync(writing, sync_id).backfill_id
             writing.execute(
-                update(backfills).where(mine, backfills.c.listed_at.is_(None)).values(listed_at=writing.now)
+                update(backfills).where(of_sync, backfills.c.listed_at.is_(None)).values(listed_at=writing.now)
             )
 
     def judge(self, sync_id: int, number: int) -> Backfill:
@@ -322,15 +322,15 @@ class Backfills:
 
         Raises StaleLease if the sync that asks is closed and would pause it.
         """
-        found = self.get(number)
-        most = max(_MOST_QUARANTINED, found.total // _MOST_QUARANTINED)
-        if not found.is_running or found.quarantined <= most:
-            return found
+        backfill = self.get(number)
+        most = max(_MOST_QUARANTINED, backfill.total // _MOST_QUARANTINED)
+        if not backfill.is_running or backfill.quarantined <= most:
+            return backfill
         with self._store.write() as writing:
             find_open_sync(writing, sync_id)
             row = _found(writing, number)
             if row.wish == "run":  # An operator may have paused or cancelled it meanwhile.
-                reason = f"{found.quarantined} of its items are in quarantine"
+                reason = f"{backfill.quarantined} of its items are in quarantine"
                 _set(writing, row, "hold", "backfill paused", "catchment", reason)
         return self.get(number)
 
@@ -362,14 +362,14 @@ class Backfills:
     def changes(self, number: int) -> tuple[int, list[TextChange]]:
         """Return how many texts a backfill changed, and those whose length changed most; only while undo data is kept."""
         old, new = aliased(contents), aliased(contents)
-        mine = select(syncs.c.id).where(syncs.c.backfill_id == number)
+        its_syncs = select(syncs.c.id).where(syncs.c.backfill_id == number)
         was, now = func.length(old.c.text), func.length(new.c.text)
         changed = (
             select(documents.c.id, documents.c.path, was.label("was"), now.label("now"))
             .join_from(images, old, old.c.id == images.c.content_id)
             .join(documents, (documents.c.source_id == images.c.source_id) & (documents.c.path == images.c.path))
             .join(new, new.c.id == documents.c.content_id)
-            .where(images.c.sync_id.in_(mine), documents.c.removed_at.is_(None), old.c.text != new.c.text)
+            .where(images.c.sync_id.in_(its_syncs), documents.c.removed_at.is_(None), old.c.text != new.c.text)
         )
         with self._store.read() as reading:
             total = reading.execute(select(func.count()).select_from(changed.subquery())).scalar_one()
@@ -380,11 +380,11 @@ class Backfills:
         """Return the IDs of the present items at these locators."""
         there = (items.c.source_id == source_id) & (items.c.state == "present")
         with self._store.read() as reading:
-            found: dict[str, int] = {}
+            items_by_path: dict[str, int] = {}
             for part in in_parts(locators):
                 chosen = select(items.c.locator, items.c.id).where(there, among(reading, items.c.locator, part))
-                found |= as_map(reading.execute(chosen))
-            return found
+                items_by_path |= as_map(reading.execute(chosen))
+            return items_by_path
 
     def outdated(self, code: str) -> dict[str, int]:
         """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""
@@ -533,6 +533,6 @@ def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: S
         .returning(jobs.c.id)
     )
     there = set(writing.execute(retired).scalars())
-    found = [row for row in part if row.job in there]
-    new = [NewJob(row.id, row.version, PENDING, "replay", row.job, sync_id, number) for row in found]
+    enqueued = [row for row in part if row.job in there]
+    new = [NewJob(row.id, row.version, PENDING, "replay", row.job, sync_id, number) for row in enqueued]
     add(writing, sync.source_id, new, actor=sync.owner, sync_id=sync_id, due=LAST_DUE)

@@ -107,15 +107,15 @@ class Consents:
 
     def agreed(self, source: str) -> bool:
         """Return whether every scope that the source was last configured to read has valid consent."""
-        given = self.all(source)
-        return bool(given) and all(consent.state is ConsentState.GIVEN for consent in given)
+        consents = self.all(source)
+        return bool(consents) and all(consent.state is ConsentState.GIVEN for consent in consents)
 
     def ask(self, source_id: int, scopes: Collection[str]) -> None:
         """Record the scopes that a source is configured to read. Existing consents are unchanged."""
         with self._store.write() as writing:
             _make(writing, source_id, scopes)
-            mine = _columns.source_id == source_id
-            writing.execute(update(consents).where(mine).values(wanted=_columns.scope.in_(scopes)))
+            of_source = _columns.source_id == source_id
+            writing.execute(update(consents).where(of_source).values(wanted=_columns.scope.in_(scopes)))
 
     def give(
         self,
@@ -134,16 +134,16 @@ class Consents:
         `if_new`: change nothing if any of the scopes is known, for example because consent was withdrawn.
         """
         with self._store.write() as writing:
-            mine = (_columns.source_id == source_id) & _columns.scope.in_(scopes)
-            if if_new and _of(writing, mine):
+            of_scopes = (_columns.source_id == source_id) & _columns.scope.in_(scopes)
+            if if_new and _of(writing, of_scopes):
                 return
-            if any(row.state is ConsentState.PURGING for row in _of(writing, mine)):
+            if any(row.state is ConsentState.PURGING for row in _of(writing, of_scopes)):
                 raise Refused("deletion of revoked data is incomplete; finish it with `catchment consent revoke` first")
-            held = set(writing.execute(select(_columns.scope).where(mine, _holds(writing.now))).scalars())
+            held = set(writing.execute(select(_columns.scope).where(of_scopes, _holds(writing.now))).scalars())
             _make(writing, source_id, scopes)
             writing.execute(
                 update(consents)
-                .where(mine)
+                .where(of_scopes)
                 .values(
                     wanted=True,
                     given_at=writing.now,
@@ -163,10 +163,12 @@ class Consents:
         """Withdraw consent for these scopes immediately. `Purging` deletes the data. Idempotent."""
         with self._store.write() as writing:
             _make(writing, source_id, scopes)
-            mine = (_columns.source_id == source_id) & _columns.scope.in_(scopes) & _columns.withdrawn_at.is_(None)
+            of_scopes = (_columns.source_id == source_id) & _columns.scope.in_(scopes) & _columns.withdrawn_at.is_(None)
             values = {"withdrawn_at": writing.now, "purged_at": None}
             taken = (
-                writing.execute(update(consents).where(mine).values(values).returning(_columns.scope)).scalars().all()
+                writing.execute(update(consents).where(of_scopes).values(values).returning(_columns.scope))
+                .scalars()
+                .all()
             )
             for scope in sorted(taken):
                 _tell(writing, "consent withdrawn", source_id, by, scope, reason)
@@ -175,8 +177,8 @@ class Consents:
 def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) -> None:
     """Record the purge of these scopes as complete, except those with new consent."""
     for scope in sorted(scopes):
-        mine = (_columns.source_id == source_id) & (_columns.scope == scope) & _columns.withdrawn_at.is_not(None)
-        if writing.execute(update(consents).where(mine).values(purged_at=writing.now)).rowcount:
+        withdrawn = (_columns.source_id == source_id) & (_columns.scope == scope) & _columns.withdrawn_at.is_not(None)
+        if writing.execute(update(consents).where(withdrawn).values(purged_at=writing.now)).rowcount:
             writing.record("purged", actor=actor, source_id=source_id, reason=scope)
 
 
@@ -213,9 +215,9 @@ def _of(reading: Reading, where: ColumnElement[bool]) -> list[Consent]:
 
 def _consents(reading: Reading, statement: Select[Any]) -> list[Consent]:
     rows = reading.execute(statement).all()
-    asked = select(host_purges.c.source_id, hosts.c.name).join(hosts, hosts.c.id == host_purges.c.host_id)
+    purges = select(host_purges.c.source_id, hosts.c.name).join(hosts, hosts.c.id == host_purges.c.host_id)
     # Few are being purged, and no host is asked in a home that runs alone.
-    waiting = reading.execute(asked.order_by(hosts.c.name)).all() if any(row.is_purging for row in rows) else ()
+    waiting = reading.execute(purges.order_by(hosts.c.name)).all() if any(row.is_purging for row in rows) else ()
     names = {row.source_id: tuple(host for source_id, host in waiting if source_id == row.source_id) for row in rows}
     return [_consent(row, reading.now, names[row.source_id] if row.is_purging else ()) for row in rows]
 

@@ -119,10 +119,10 @@ class Deletions:
         counted = select(folder, func.count().label("number")).where(_is_missing(source_id)).group_by(folder)
         part = counted.order_by(folder).limit(limit + 1)
         with self._store.read() as reading:
-            found = reading.execute(part).all()
+            rows = reading.execute(part).all()
             folders = select(func.count(folder.distinct())).where(_is_missing(source_id))
             total = reading.execute(folders).scalar_one()
-        return cut(found, limit, total, lambda row: HeldFolder(row.container, row.number), lambda row: row.container)
+        return cut(rows, limit, total, lambda row: HeldFolder(row.container, row.number), lambda row: row.container)
 
     def held_items(
         self, source_id: int, folder: str | None = None, *, after: str | None = None, limit: int = 50
@@ -139,9 +139,9 @@ class Deletions:
             .limit(limit + 1)
         )
         with self._store.read() as reading:
-            found = reading.execute(part if after is None else part.where(items.c.locator > after)).all()
+            rows = reading.execute(part if after is None else part.where(items.c.locator > after)).all()
             total = reading.execute(select(func.count()).select_from(items).where(which)).scalar_one()
-        return cut(found, limit, total, _held_item, lambda row: row.locator)
+        return cut(rows, limit, total, _held_item, lambda row: row.locator)
 
     def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
         """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""

@@ -90,17 +90,17 @@ class Former:
                 .order_by(history.c.id)
             ).all()
             rows = before_images.along(reading, item.source_id, before_images.places(events, item.locator))
-        found = [*_kept(rows), _now(item)]
-        for place, one in enumerate(found[:-1], 1):
-            found[place] = replace(found[place], since=one.until, sync=one.replaced_by)
+        versions = [*_kept(rows), _now(item)]
+        for place, version in enumerate(versions[:-1], 1):
+            versions[place] = replace(versions[place], since=version.until, sync=version.replaced_by)
         earlier = [event for event in events if not rows or event.at < rows[0][0].kept_at]
-        if found[0].is_there:
-            found[0] = replace(found[0], since=maybe_time(max((event.at for event in earlier), default=None)))
+        if versions[0].is_there:
+            versions[0] = replace(versions[0], since=maybe_time(max((event.at for event in earlier), default=None)))
         stored = {event.at for event in earlier if event.event != _MOVED}
         # A document that came from another item, whose events are not known here.
         is_taken = any(event.at in stored for event in earlier if event.event == _MOVED)
-        is_complete = len(stored) == found[0].is_there and not is_taken
-        kept = found if found[0].is_there else found[1:]
+        is_complete = len(stored) == versions[0].is_there and not is_taken
+        kept = versions if versions[0].is_there else versions[1:]
         return Versions(item_id, item.source_id, item.name, item.id, tuple(_merged(kept)), is_complete)
 
     def read(self, versions: Versions, version: Version) -> Shown:
@@ -108,8 +108,8 @@ class Former:
         with self._store.read() as reading:
             if version.replaced_by is None:
                 return present(reading, versions.item_id)
-            mine = (images.c.source_id == versions.source_id) & (images.c.path == version.path)
-            image = mine & (images.c.sync_id == version.replaced_by)
+            at_path = (images.c.source_id == versions.source_id) & (images.c.path == version.path)
+            image = at_path & (images.c.sync_id == version.replaced_by)
             return former(reading, image, versions.document or 0, versions.item_id, versions.source)
 
 
@@ -140,6 +140,8 @@ def _state(row: AnyRow) -> tuple[Any, ...]:
 
 def _merged(versions: Sequence[Version]) -> Iterator[Version]:
     """Yield the versions, with equal neighbours as one."""
-    for _, equal in groupby(versions, lambda one: (one.is_there, one.is_there and (one.path, one.state))):
+    for _, equal in groupby(
+        versions, lambda version: (version.is_there, version.is_there and (version.path, version.state))
+    ):
         same = list(equal)
         yield replace(same[-1], since=same[0].since, sync=same[0].sync)

@@ -29,14 +29,14 @@ class Intake(Deletions):
 
     def places(self, source_id: int, identities: Iterable[str]) -> list[tuple[str, str]]:
         """Return identity and locator of the items of the source that have these identities and are not deleted."""
-        found: list[tuple[str, str]] = []
+        places: list[tuple[str, str]] = []
         with self._store.read() as reading:
             for part in in_parts(identities):
                 statement = select(items.c.identity, items.c.locator).where(
                     items.c.source_id == source_id, items.c.identity.in_(part), items.c.state != "deleted"
                 )
-                found += ((identity, locator) for identity, locator in reading.execute(statement))
-        return found
+                places += ((identity, locator) for identity, locator in reading.execute(statement))
+        return places
 
     def record(
         self,
@@ -79,12 +79,12 @@ class Intake(Deletions):
 
     def states(self, item_ids: Iterable[int]) -> dict[int, str]:
         """Return the state of each of these items that was not purged."""
-        found: dict[int, str] = {}
+        states: dict[int, str] = {}
         with self._store.read() as reading:
             for part in in_parts(item_ids):
                 rows = reading.execute(select(items.c.id, items.c.state).where(among(reading, items.c.id, part)))
-                found |= {row.id: row.state for row in rows}
-        return found
+                states |= {row.id: row.state for row in rows}
+        return states
 
     def excluded(self, source_id: int) -> list[str]:
         """Return the locators of the present items that the source is set to leave out."""

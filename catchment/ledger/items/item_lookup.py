@@ -66,18 +66,18 @@ def held_back(reading: Reading, limit: int, offset: int) -> tuple[list[ItemRow],
 
 def similar(reading: Reading, text: str) -> list[str]:
     """Return up to three paths of documents whose file name resembles this name."""
-    wanted = _stem(text)
+    stem_of_text = _stem(text)
     statement = (
         select(items.c.locator)
         .join(documents, documents.c.item_id == items.c.id)
-        .where(documents.c.removed_at.is_(None), lookup.similar_condition(reading, items.c.locator, wanted))
+        .where(documents.c.removed_at.is_(None), lookup.similar_condition(reading, items.c.locator, stem_of_text))
         .order_by(items.c.id)
         .limit(_MOST_COMPARED)
     )
     paths: dict[str, str] = {}
     for path in reading.execute(statement).scalars():
         paths.setdefault(_stem(path), path)
-    return [paths[stem] for stem in get_close_matches(wanted, paths, n=3)]
+    return [paths[stem] for stem in get_close_matches(stem_of_text, paths, n=3)]
 
 
 def _rows() -> Select[tuple[object, ...]]:
@@ -109,14 +109,14 @@ def _by_path(reading: Reading, text: str, source: str | None) -> list[int]:
         .where(items.c.state != "deleted", lookup.name_condition(reading, moves.c.locator, text))
     )
     if source is not None:
-        mine = items.c.source_id == select(sources.c.id).where(sources.c.name == source).scalar_subquery()
-        names, moved = names.where(mine), moved.where(mine)
-    found = sorted(
+        of_source = items.c.source_id == select(sources.c.id).where(sources.c.name == source).scalar_subquery()
+        names, moved = names.where(of_source), moved.where(of_source)
+    matched = sorted(
         (match, _STATES.index(state), len(locator), -number)
         for number, locator, state in reading.execute(union_all(names, moved))
         if (match := lookup.match_name(locator, text))
     )
-    return list(dict.fromkeys(-negative for *_, negative in found))[:_MOST_FOUND]
+    return list(dict.fromkeys(-negative for *_, negative in matched))[:_MOST_FOUND]
 
 
 def _by_title(reading: Reading, text: str, source: str | None) -> list[int]:
@@ -128,12 +128,12 @@ def _by_title(reading: Reading, text: str, source: str | None) -> list[int]:
     )
     if source is not None:
         titles = titles.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
-    found: Iterable[tuple[lookup.NameMatch, int]] = sorted(
+    matched: Iterable[tuple[lookup.NameMatch, int]] = sorted(
         (match, number)
         for number, title in reading.execute(titles)
         if (match := lookup.match_name(title, text)) and match.is_whole
     )
-    return [number for _, number in found][:_MOST_FOUND]
+    return [number for _, number in matched][:_MOST_FOUND]
 
 
 def _stem(path: str) -> str:

@@ -47,8 +47,10 @@ class KnownSource:
         """Return the present items of one container, by locator."""
         columns = items.c.locator, items.c.version, items.c.identity, items.c.content_hash, items.c.attributes
         with self._store.read() as reading:
-            its = among(reading, items.c.container, [container])
-            statement = select(*columns).where(items.c.source_id == self._source_id, its, items.c.state == "present")
+            in_container = among(reading, items.c.container, [container])
+            statement = select(*columns).where(
+                items.c.source_id == self._source_id, in_container, items.c.state == "present"
+            )
             return {
                 locator: KnownItem(version, identity, content_hash, from_json(attributes))
                 for locator, version, identity, content_hash, attributes in reading.execute(statement).all()

@@ -110,8 +110,8 @@ class RecordedItem:
 
 def _suffix(locator: str) -> str:
     """Return the suffix that determines the type of a file; for `.gz`, including the suffix before it."""
-    found = _SUFFIX.search(locator.lower())
-    return found[0] if found else ""
+    match = _SUFFIX.search(locator.lower())
+    return match[0] if match else ""
 
 
 def listed_values(item: Item) -> tuple[Any, ...]:
@@ -139,12 +139,12 @@ class MissingItems:
 
     def take(self, item: Item) -> RecordedItem | None:
         """Return the item that is now here, and never again: one missing, deleted here, or deleted elsewhere; else None."""
-        found = self._moved(self._missing, item) or self._deleted_at.get(item.locator)
-        if found is None or found.id in self._taken:
-            found = self._moved(self._deleted, item)
-        if found is not None:
-            self._taken.add(found.id)
-        return found
+        missing = self._moved(self._missing, item) or self._deleted_at.get(item.locator)
+        if missing is None or missing.id in self._taken:
+            missing = self._moved(self._deleted, item)
+        if missing is not None:
+            self._taken.add(missing.id)
+        return missing
 
     def _moved(self, candidates: Mapping[str | None, list[RecordedItem]], item: Item) -> RecordedItem | None:
         left = candidates.get(item.identity) if item.identity is not None else None
@@ -156,9 +156,9 @@ class MissingItems:
         return None
 
 
-def _by_identity(found: Iterable[RecordedItem]) -> Mapping[str | None, list[RecordedItem]]:
+def _by_identity(candidates: Iterable[RecordedItem]) -> Mapping[str | None, list[RecordedItem]]:
     groups: defaultdict[str | None, list[RecordedItem]] = defaultdict(list)
-    for recorded in found:
+    for recorded in candidates:
         groups[recorded.identity].append(recorded)
     return groups
 

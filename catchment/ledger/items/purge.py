@@ -101,9 +101,9 @@ class Purging:
                     writing, (before_images.c.source_id == source_id) & among(writing, before_images.c.path, part)
                 )
             self._store.let_others_write()
-        mine = self.ids(source_id, which)
+        numbers = self.ids(source_id, which)
         with self._store.read() as reading:
-            sized = list(withdraw.sizes_of_items(reading, mine))
+            sized = list(withdraw.sizes_of_items(reading, numbers))
         deleted = 0
         for part in in_small_parts(sized, _ITEMS_AT_ONCE):
             with self._store.write() as writing:
@@ -129,11 +129,11 @@ class Purging:
         with self._store.write() as writing:
             if ownership is None or not ownership.is_shared:
                 return
-            others = select(hosts.c.id, literal(source_id), literal(writing.now)).where(
+            other_hosts = select(hosts.c.id, literal(source_id), literal(writing.now)).where(
                 hosts.c.id != ownership.identity
             )
             writing.execute(delete(host_purges).where(host_purges.c.source_id == source_id))
-            writing.execute(insert(host_purges).from_select(["host_id", "source_id", "asked_at"], others))
+            writing.execute(insert(host_purges).from_select(["host_id", "source_id", "asked_at"], other_hosts))
 
     def asked_of_me(self) -> dict[int, str]:
         """Return the sources, by ID, of which this host still has to delete its data: their names."""
@@ -152,9 +152,9 @@ class Purging:
         """Record that this host has deleted its data of a source. Idempotent."""
         ownership = self._store.ownership
         if ownership is not None:
-            mine = (host_purges.c.source_id == source_id) & (host_purges.c.host_id == ownership.identity)
+            of_host = (host_purges.c.source_id == source_id) & (host_purges.c.host_id == ownership.identity)
             with self._store.write() as writing:
-                writing.execute(delete(host_purges).where(mine))
+                writing.execute(delete(host_purges).where(of_host))
 
     def unfinished(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the hosts that still have to delete their data, by the name of the source."""
@@ -166,11 +166,11 @@ class Purging:
             .join(hosts, hosts.c.id == host_purges.c.host_id)
             .order_by(sources.c.name, hosts.c.name)
         )
-        found: dict[str, tuple[str, ...]] = {}
+        unfinished: dict[str, tuple[str, ...]] = {}
         with self._store.read() as reading:
             for source, host in reading.execute(statement):
-                found[source] = (*found.get(source, ()), host)
-        return found
+                unfinished[source] = (*unfinished.get(source, ()), host)
+        return unfinished
 
     def unconfirmed(self, source_id: int, since: datetime) -> list[str]:
         """Return the hosts that left, since a time, before they deleted their data of a source."""
@@ -182,19 +182,19 @@ class Purging:
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
         """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""
-        found = {"items": len(self.ids(source_id, which)), "formers": len(self._paths_before(source_id, which))}
+        counts = {"items": len(self.ids(source_id, which)), "formers": len(self._paths_before(source_id, which))}
         with self._store.read() as reading:
             for table in metadata.sorted_tables:
-                if table.name in _FACTS or table.name in found:
+                if table.name in _FACTS or table.name in counts:
                     continue
                 if whole and "source_id" in table.c:
-                    found[table.name] = _count(reading, table, table.c.source_id == source_id)
+                    counts[table.name] = _count(reading, table, table.c.source_id == source_id)
                 elif (owned := _has_owner(table)) is not None:
-                    found[table.name] = _count(reading, table, ~owned)
+                    counts[table.name] = _count(reading, table, ~owned)
             for index, kept in _INDEXES:
                 statement = f"SELECT count(*) FROM ({word_parts.indexed(reading, index)} EXCEPT {kept}) AS difference"
-                found[index] = int(reading.execute(text(statement)).scalar_one())
-        return found
+                counts[index] = int(reading.execute(text(statement)).scalar_one())
+        return counts
 
     def holdings(self, source_id: int, which: Which) -> Holdings:
         """Return the holdings for these items, to be counted again after the purge. Includes texts of any length."""
@@ -225,9 +225,9 @@ class Purging:
         left_documents = left_chunks = 0
         with self._store.read() as reading:
             for part in in_parts(holdings.documents):
-                found = reading.execute(its_content.where(among(reading, documents.c.id, part))).scalars().all()
-                left_documents += len(found)
-                left_contents.update(found)
+                remaining = reading.execute(its_content.where(among(reading, documents.c.id, part))).scalars().all()
+                left_documents += len(remaining)
+                left_contents.update(remaining)
             for part in in_parts(holdings.contents):
                 used = reading.execute(its_content.where(among(reading, documents.c.content_id, part))).scalars()
                 ours = set(part) - (set(used) - left_contents)
@@ -245,15 +245,15 @@ class Purging:
             .order_by(func.random())
             .limit(10 * limit)
         )
-        found: list[str] = []
+        passages: list[str] = []
         # Until a result is read to its end or closed, SQLite counts it as a reader, for which `erase` would wait.
         with self._store.read() as reading, reading.execute(statement) as rows:
             for path, words in rows:
                 if which(path) and (passage := _passage(words)):
-                    found.append(passage)
-                if len(found) == limit:
+                    passages.append(passage)
+                if len(passages) == limit:
                     break
-        return found
+        return passages
 
     def is_found(self, source_id: int, which: Which, passage: str) -> bool:
         """Return whether a search for a passage finds a document of the source among these items."""
@@ -261,7 +261,7 @@ class Purging:
         if not term.words:
             return False
         with self._store.read() as reading:
-            contents_found = [one.content_id for one in query_sql.rank(reading, Query(((term,),), ()), 1_000, 0).ranked]
+            contents_found = [hit.content_id for hit in query_sql.rank(reading, Query(((term,),), ()), 1_000, 0).ranked]
             rows = select(documents.c.path).where(
                 documents.c.source_id == source_id,
                 documents.c.removed_at.is_(None),
@@ -362,6 +362,6 @@ def _count(reading: Reading, table: Table, where: ColumnElement[bool]) -> int:
 
 def _passage(words: str) -> str | None:
     """Return a specific passage: the longest among the first 300."""
-    found = (match[0] for match, _ in zip(_PASSAGE.finditer(words), range(300), strict=False))
-    longest = max(found, key=len, default="")
+    matches = (match[0] for match, _ in zip(_PASSAGE.finditer(words), range(300), strict=False))
+    longest = max(matches, key=len, default="")
     return longest if len(longest.encode()) >= _LEAST_PASSAGE else None

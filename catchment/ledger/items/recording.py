@@ -160,8 +160,8 @@ class Recording:
             unfinished = [recorded.job for recorded, _ in part if recorded.job_state in UNFINISHED]
             if unfinished:
                 how = {"reason": MISSING_FROM_LISTING, "resolution": MISSING_FROM_LISTING}
-                its = jobs.c.id.in_(unfinished)
-                end(self._writing, its, actor=self._actor, expected=UNFINISHED, sync_id=self._sync_id, **how)
+                those_jobs = jobs.c.id.in_(unfinished)
+                end(self._writing, those_jobs, actor=self._actor, expected=UNFINISHED, sync_id=self._sync_id, **how)
             for recorded, versioned in part:
                 self._tell("missing", recorded.id, reason=VERSIONED if versioned else None)
 
@@ -223,8 +223,10 @@ class Recording:
     def _repeat(self) -> None:
         """Enqueue items that are back, if their replay was cancelled because they were missing."""
         for part in in_parts(self._back):
-            its = among(self._writing, jobs.c.item_id, [recorded.id for recorded, _ in part])
-            stopped = select(jobs.c.replay_of).where(its, states({CANCELLED}), jobs.c.reason == MISSING_FROM_LISTING)
+            of_items = among(self._writing, jobs.c.item_id, [recorded.id for recorded, _ in part])
+            stopped = select(jobs.c.replay_of).where(
+                of_items, states({CANCELLED}), jobs.c.reason == MISSING_FROM_LISTING
+            )
             repeated = frozenset(self._writing.execute(stopped.where(jobs.c.replay_of.is_not(None))).scalars())
             for recorded, change in part:
                 if recorded.job in repeated:
@@ -320,15 +322,15 @@ class Recording:
 
     def _retire(self) -> None:
         for part in in_parts(self._replaced):
-            its = jobs.c.id.in_(part)
-            supersede(self._writing, its, actor=self._actor, reason="a newer version", sync_id=self._sync_id)
+            retired = jobs.c.id.in_(part)
+            supersede(self._writing, retired, actor=self._actor, reason="a newer version", sync_id=self._sync_id)
 
     def _adopt(self) -> None:
         """Make jobs that waited for a backfill ordinary ones."""
         due = case((ORDINARY, jobs.c.due), else_=self._due)
         for part in in_parts(self._adopted):
-            mine = among(self._writing, jobs.c.id, part)
-            self._writing.execute(update(jobs).where(mine).values(backfill_id=None, due=due))
+            adopted = among(self._writing, jobs.c.id, part)
+            self._writing.execute(update(jobs).where(adopted).values(backfill_id=None, due=due))
 
     def _write_jobs(self) -> None:
         if not self._jobs:

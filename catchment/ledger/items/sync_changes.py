@@ -72,8 +72,8 @@ class SyncChanges:
         every, old = self._reading.execute(select(*columns).where(self._own)).one()
         if not old:
             return ChangeCounts(every, 0, 0, 0)
-        moved, gone = len(self._moved), len(self._gone)
-        return ChangeCounts(every - old - moved, min(old, _MOST) - gone, moved, gone - moved, old <= _MOST)
+        moved, removed = len(self._moved), len(self._gone)
+        return ChangeCounts(every - old - moved, min(old, _MOST) - removed, moved, removed - moved, old <= _MOST)
 
     def page(self, kind: ChangeKind, after: str | None, limit: int) -> ListPage[PathChange]:
         """Return a part of the paths of one kind, in their order. A part may be shorter than `limit`."""
@@ -103,8 +103,8 @@ class SyncChanges:
     def _old(self, after: str | None, limit: int, stays: int) -> tuple[Sequence[str], str | None]:
         """Return paths with a document before the sync, and the last path that was examined, unless it was the last of all."""
         own = self._had_document(after)
-        mine = (own.c.stays == stays) & among(self._reading, own.c.path, list(self._moved.values())).is_(False)
-        statement = select(own.c.path).where(mine).order_by(own.c.path).limit(limit + 1)
+        is_old = (own.c.stays == stays) & among(self._reading, own.c.path, list(self._moved.values())).is_(False)
+        statement = select(own.c.path).where(is_old).order_by(own.c.path).limit(limit + 1)
         examined, last = self._reading.execute(select(func.count(), func.max(own.c.path)).select_from(own)).one()
         return self._reading.execute(statement).scalars().all(), last if examined == _MOST else None
 
@@ -151,8 +151,8 @@ class SyncChanges:
         """Return a function that describes a path."""
         columns = items.c.locator, documents.c.id, documents.c.title
         now = select(*columns).join_from(items, documents, documents.c.item_id == items.c.id)
-        mine = (items.c.source_id == self._source_id) & among(self._reading, items.c.locator, paths)
-        live = now.where(mine, literal_column(_PRESENT), documents.c.removed_at.is_(None))
+        at_paths = (items.c.source_id == self._source_id) & among(self._reading, items.c.locator, paths)
+        live = now.where(at_paths, literal_column(_PRESENT), documents.c.removed_at.is_(None))
         rows = {row.locator: row for row in self._reading.execute(live)}
         before = select(images.c.path, images.c.title).where(self._own & among(self._reading, images.c.path, paths))
         titles = as_map(self._reading.execute(before))

@@ -115,10 +115,10 @@ class Syncs:
         """
         is_open = syncs.c.outcome.is_(None)
         with self._store.read() as reading:
-            found = reading.execute(
+            open_syncs = reading.execute(
                 select(syncs.c.id, syncs.c.source_id, syncs.c.owner, syncs.c.run).where(is_open)
             ).all()
-        dead = [row for row in found if not alive(row.owner) or has_ended(row.owner, row.run)]
+        dead = [row for row in open_syncs if not alive(row.owner) or has_ended(row.owner, row.run)]
         if dead:
             with self._store.write() as writing:
                 for row in dead:
@@ -141,35 +141,35 @@ class Syncs:
     ) -> None:
         """Close a sync with its result; `quarantined` also holds its source. Raises StaleLease if it is already closed."""
         with self._store.write() as writing:
-            found = find_open_sync(writing, sync_id)
-            _measure(writing, found.source_id, sync_id, found.began_at, outcome)
+            open_sync = find_open_sync(writing, sync_id)
+            _measure(writing, open_sync.source_id, sync_id, open_sync.began_at, outcome)
             ended = {"outcome": outcome, "ended_at": writing.now}
             values = ended | {"summary": to_json(summary), "error": error, "cause": cause}
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(values))
-            mine = sources.c.id == found.source_id
+            of_source = sources.c.id == open_sync.source_id
             if outcome == "completed":
-                writing.execute(update(sources).where(mine, sources.c.failures != 0).values(failures=0))
+                writing.execute(update(sources).where(of_source, sources.c.failures != 0).values(failures=0))
             elif outcome in ("failed", "quarantined"):
-                writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
+                writing.execute(update(sources).where(of_source).values(failures=sources.c.failures + 1))
             if outcome == "quarantined":
                 # A source that an operator paused meanwhile stays paused: a hold ends by itself after a new login.
-                held = update(sources).where(mine, sources.c.state == "active")
+                held = update(sources).where(of_source, sources.c.state == "active")
                 if writing.execute(held.values(state="held", state_reason=error)).rowcount:
-                    writing.record("held", actor=f"sync:{sync_id}", source_id=found.source_id, reason=error)
+                    writing.record("held", actor=f"sync:{sync_id}", source_id=open_sync.source_id, reason=error)
 
     def is_open(self, sync_id: int) -> bool:
         """Return whether the sync is still open."""
         with self._store.read() as reading:
-            found = reading.execute(select(syncs.c.id).where(syncs.c.id == sync_id, syncs.c.outcome.is_(None)))
-            return found.first() is not None
+            row = reading.execute(select(syncs.c.id).where(syncs.c.id == sync_id, syncs.c.outcome.is_(None)))
+            return row.first() is not None
 
     def circumstances(self, source_id: int) -> Mapping[str, str]:
         """Return the circumstances of the source's last sync that has any; empty without one."""
-        mine = (syncs.c.source_id == source_id) & syncs.c.circumstances.is_not(None)
+        of_source = (syncs.c.source_id == source_id) & syncs.c.circumstances.is_not(None)
         with self._store.read() as reading:
-            statement = select(syncs.c.circumstances).where(mine).order_by(syncs.c.id.desc()).limit(1)
-            found: Mapping[str, str] = from_json(reading.execute(statement).scalar())
-            return found
+            statement = select(syncs.c.circumstances).where(of_source).order_by(syncs.c.id.desc()).limit(1)
+            circumstances: Mapping[str, str] = from_json(reading.execute(statement).scalar())
+            return circumstances
 
     def recent(self, source_id: int | None = None, limit: int = 20, *, since: datetime | None = None) -> list[SyncRow]:
         """Return the latest syncs, newest first. `since`: only those that were open at this time, or started later."""
@@ -186,8 +186,8 @@ class Syncs:
         if source_id is not None:
             counted = counted.where(syncs.c.source_id == source_id)
         with self._store.read() as reading:
-            found = reading.execute(_rows(source_id).where(before(after, syncs.c.id)).limit(limit + 1)).all()
-            return cut(found, limit, reading.execute(counted).scalar_one(), _row, lambda row: key_of(row.id))
+            rows = reading.execute(_rows(source_id).where(before(after, syncs.c.id)).limit(limit + 1)).all()
+            return cut(rows, limit, reading.execute(counted).scalar_one(), _row, lambda row: key_of(row.id))
 
     def get(self, sync_id: int) -> SyncRow:
         """Return a sync, also of a removed source. Raises NotFound."""
@@ -294,10 +294,10 @@ def close_crashed(writing: Writing, source_id: int, sync_id: int, owner: str) ->
         # Its owner may hold jobs of the source's next sync.
         return
     _measure(writing, source_id, sync_id, began, "crashed")
-    mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
+    of_owner = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
     move(
         writing,
-        mine,
+        of_owner,
         {RUNNING},
         PENDING,
         actor=owner,

@@ -117,15 +117,15 @@ class Undo:
 
     def undone_by(self, sync_id: int) -> int | None:
         """Return the latest completed undo of a sync, or of one that continues it; None without one."""
-        found: int | None = None
+        undo: int | None = None
         number: int | None = sync_id
         with self._store.read() as reading:
             while number is not None:
                 which = (syncs.c.undoes == number) & (syncs.c.outcome == "completed")
                 latest = reading.execute(select(func.max(syncs.c.id)).where(which)).scalar()
-                found = max(found or 0, latest or 0) or None
+                undo = max(undo or 0, latest or 0) or None
                 number = reading.execute(select(func.min(syncs.c.id)).where(syncs.c.continues == number)).scalar()
-        return found
+        return undo
 
     def require_idle(self, source: str, alive: Callable[[str], bool]) -> None:
         """Raise TryAgain while a sync of the source is running."""
@@ -183,14 +183,14 @@ class Undo:
         for number_of_part, part in enumerate(in_parts(act.paths, _ROWS_AT_ONCE), 1):
             with self._store.write() as writing:
                 find_open_sync(writing, number)
-                done = _Undoing(writing, act, number, actor, reason)
+                undoing = _Undoing(writing, act, number, actor, reason)
                 # Some paths may have changed, or their before-images may have expired.
-                found = places(writing, act, part)
-                if done.end_waiting(found):
-                    found = places(writing, act, part)
-                done.take_out([p for p in found if p.action is UndoAction.TAKE_OUT])
-                done.put_back([p for p in found if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
-            actions |= {place.path: place.action for place in found}
+                states = places(writing, act, part)
+                if undoing.end_waiting(states):
+                    states = places(writing, act, part)
+                undoing.take_out([p for p in states if p.action is UndoAction.TAKE_OUT])
+                undoing.put_back([p for p in states if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
+            actions |= {place.path: place.action for place in states}
             heartbeat.report("undoing", min(number_of_part * _ROWS_AT_ONCE, len(act.paths)), len(act.paths))
             self._store.let_others_write()
         return actions
@@ -221,9 +221,9 @@ class Undo:
 
 def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
     """Delete the before-images of these syncs, sources and paths."""
-    for (number, source_id), its in groupby(rows, key=itemgetter(0, 1)):
+    for (number, source_id), group in groupby(rows, key=itemgetter(0, 1)):
         condition = (images.c.source_id == source_id) & (images.c.sync_id == number)
-        withdraw.forget_before_images(writing, condition & among(writing, images.c.path, [path for *_, path in its]))
+        withdraw.forget_before_images(writing, condition & among(writing, images.c.path, [path for *_, path in group]))
 
 
 def _running(source: str) -> TryAgain:
@@ -232,10 +232,10 @@ def _running(source: str) -> TryAgain:
 
 def _count_waiting(reading: Reading, act: UndoScope) -> int:
     """Return the number of waiting jobs that an act found for paths that it has not changed."""
-    found = (jobs.c.source_id == act.source_id) & jobs.c.sync_id.in_(act.parts)
+    of_sync = (jobs.c.source_id == act.source_id) & jobs.c.sync_id.in_(act.parts)
     changed = before_images.exists_at(reading, act.source_id, items.c.locator, images.c.sync_id.in_(act.parts))
     every = select(func.count()).select_from(jobs).join(items, items.c.id == jobs.c.item_id)
-    unchanged = every.where(found, ~changed)
+    unchanged = every.where(of_sync, ~changed)
     # Separate queries, because each state has its own index.
     return sum(reading.execute(unchanged.where(states({state}))).scalar_one() for state in (PENDING, RETRYING))
 
@@ -243,12 +243,12 @@ def _count_waiting(reading: Reading, act: UndoScope) -> int:
 def _close_open(writing: Writing, act: UndoScope, alive: Callable[[str], bool]) -> None:
     """Close the open sync of a dead owner. Raises TryAgain while a sync is running."""
     is_open = (syncs.c.source_id == act.source_id) & syncs.c.outcome.is_(None)
-    found = writing.execute(select(syncs.c.id, syncs.c.owner).where(is_open)).first()
-    if found is None:
+    open_sync = writing.execute(select(syncs.c.id, syncs.c.owner).where(is_open)).first()
+    if open_sync is None:
         return
-    if alive(found.owner):
+    if alive(open_sync.owner):
         raise _running(act.source)
-    close_crashed(writing, act.source_id, found.id, found.owner)
+    close_crashed(writing, act.source_id, open_sync.id, open_sync.owner)
 
 
 def _begin(writing: Writing, act: UndoScope, is_needed: bool) -> int | None:
@@ -320,9 +320,9 @@ class _Undoing:
         there = [place.item for place in places if place.item is not None]
         withdraw.withdraw_items(self._writing, [item.id for item in there])
         kept = [item.id for item in there if item.state == "kept"]
-        gone = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self._number}
+        values = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self._number}
         for part in in_parts(kept):
-            self._writing.execute(update(items).where(items.c.id.in_(part)).values(gone))
+            self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
         self._settle([item for item in there if item.state != "kept"], CANCELLED)
         for item in there:
             self.tell("taken out", item.id)

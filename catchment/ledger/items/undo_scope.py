@@ -151,7 +151,7 @@ def places(reading: Reading, act: UndoScope, paths: Sequence[str]) -> list[Place
     plain = [path for path in paths if path not in act.trails]
     changes = before_images.since(reading, act.source_id, min(act.kept), plain)
     now = _now(reading, act.source_id, paths)
-    found = []
+    changed = []
     for path in paths:
         item, trail, own = now.get(path), act.trails.get(path), act.kept & act.parts
         if trail is not None:
@@ -164,8 +164,8 @@ def places(reading: Reading, act: UndoScope, paths: Sequence[str]) -> list[Place
             raise _nothing_kept(act.sync_id, act.source)
         action = UndoAction.LEFT if is_left else _action(before, item)
         if action is not None:
-            found.append(Place(path, before, item, action))
-    return found
+            changed.append(Place(path, before, item, action))
+    return changed
 
 
 def _along(reading: Reading, act: UndoScope, trail: _Trail, own: frozenset[int]) -> list[AnyRow]:
@@ -181,19 +181,19 @@ def _before(changes: Sequence[AnyRow], parts: frozenset[int], item: AnyRow | Non
     The changes are taken back one by one, latest first, each if the path is as this change left it: another sync may have
     changed the path between two parts, and that change may have been undone.
     """
-    found, is_left = None, False
+    before, is_left = None, False
     present = after = content_of(item) if is_live(item) else None
     state = present
     for image in reversed(changes):
         was = None if image.content_id is None else content_of(image)
         if image.sync_id in parts:
             if after == state:
-                found, state = image, was
+                before, state = image, was
             elif was != state:
                 is_left = True
-            found = found or image
+            before = before or image
         after = was
-    return found, is_left and state == present
+    return before, is_left and state == present
 
 
 def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, AnyRow]:
@@ -222,13 +222,13 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
         .outerjoin(documents, documents.c.item_id == items.c.id)
         .order_by(items.c.id)
     )
-    found: dict[str, AnyRow] = {}
+    present: dict[str, AnyRow] = {}
     # Separate queries, because each condition has its own index.
     for state in (items.c.state == "deleted", items.c.state != "deleted"):
         for part in in_parts(paths):
             condition = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
-            found |= {row.locator: row for row in reading.execute(statement.where(condition, state))}
-    return found
+            present |= {row.locator: row for row in reading.execute(statement.where(condition, state))}
+    return present
 
 
 def _action(before: AnyRow, item: AnyRow | None) -> UndoAction | None:

@@ -196,8 +196,10 @@ def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> No
 
 def complete(writing: Writing, item_ids: Sequence[int]) -> None:
     """Set `documents.moment` and `items.content_hash`, which depend on the contents of the items' documents."""
-    told: ColumnElement[int] = literal_column(MOMENT)
-    moment = select(told).select_from(contents).where(contents.c.id == documents.c.content_id).scalar_subquery()
+    moment_column: ColumnElement[int] = literal_column(MOMENT)
+    moment = (
+        select(moment_column).select_from(contents).where(contents.c.id == documents.c.content_id).scalar_subquery()
+    )
     writing.execute(update(documents).where(among(writing, documents.c.item_id, item_ids)).values(moment=moment))
     its_hash = (
         select(contents.c.hash)

@@ -74,8 +74,8 @@ def count_again(writing: Writing, job_ids: Collection[int]) -> set[int]:
     )
     gave_way: set[int] = set()
     for part in in_parts(job_ids):
-        mine = among(writing, jobs.c.id, part) & jobs.c.current & ~states(WAITING) & fits
-        retired = update(jobs).where(mine).values(current=False).returning(jobs.c.id, jobs.c.replay_of)
+        waiting = among(writing, jobs.c.id, part) & jobs.c.current & ~states(WAITING) & fits
+        retired = update(jobs).where(waiting).values(current=False).returning(jobs.c.id, jobs.c.replay_of)
         rows = writing.execute(retired).all()
         writing.execute(
             update(jobs).where(among(writing, jobs.c.id, [row.replay_of for row in rows])).values(current=True)

@@ -152,10 +152,10 @@ def moved_from() -> ColumnElement[str | None]:
 
 def verify(reading: Reading) -> list[str]:
     """Return what is wrong with the chain: rows that are changed, missing or out of order."""
-    found: list[str] = []
-    for _ in walk(reading, found.append):
+    violations: list[str] = []
+    for _ in walk(reading, violations.append):
         pass
-    return found[:_MOST_FINDINGS]
+    return violations[:_MOST_FINDINGS]
 
 
 def _erasable(reading: Reading, before: datetime) -> Rows:

@@ -52,8 +52,8 @@ def page(
     totals = numbers(reading.execute(_chosen(reading, select(*by_state()), replace(which, state=None))).one())
     total = sum(number for state, number in totals.items() if which.state in (None, state))
     part = _chosen(reading, _listing(), which).where(before(after, _jobs.id)).order_by(_jobs.id.desc())
-    found = reading.execute(part.limit(limit + 1)).all()
-    return cut(found, limit, total, _job, lambda row: key_of(row.id)), totals
+    rows = reading.execute(part.limit(limit + 1)).all()
+    return cut(rows, limit, total, _job, lambda row: key_of(row.id)), totals
 
 
 def by_state() -> list[ColumnElement[int]]:
@@ -79,12 +79,12 @@ def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
         .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
         .where(sources.c.state != "removed")
     )
-    found: dict[str, dict[JobState, int]] = {}
+    counts_by_source: dict[str, dict[JobState, int]] = {}
     for name, state, count in reading.execute(statement):
-        states = found.setdefault(name, dict.fromkeys(JobState, 0))
+        states = counts_by_source.setdefault(name, dict.fromkeys(JobState, 0))
         if state is not None:
             states[JobState(state)] = count
-    return found
+    return counts_by_source
 
 
 def backlogs(reading: Reading) -> dict[int, Backlog]:

@@ -170,8 +170,8 @@ class Quarantine:
                 groups[row.cluster].append(row)
             latest = {name: max(row.last for row in group) for name, group in groups.items()}
             examples = _examples(reading, which, latest)
-        found = [_cluster(examples[name], group, names) for name, group in groups.items()]
-        return sorted(found, key=lambda cluster: (-cluster.count, cluster.id))
+        clusters = [_cluster(examples[name], group, names) for name, group in groups.items()]
+        return sorted(clusters, key=lambda cluster: (-cluster.count, cluster.id))
 
     def causes(self) -> int:
         """Return the number of clusters. Cheap."""
@@ -213,11 +213,11 @@ class Quarantine:
         key = jobs.c.finished_at, jobs.c.id
         part = matching.where(before(after, *key)).order_by(*(column.desc() for column in key)).limit(limit + 1)
         with self._store.read() as reading:
-            found = reading.execute(part).all()
+            stored = reading.execute(part).all()
             total = reading.execute(matching.with_only_columns(func.count())).scalar_one()
-            entries = _entries(literal("")).where(quarantine.c.job_id.in_([row.id for row in found]))
+            entries = _entries(literal("")).where(quarantine.c.job_id.in_([row.id for row in stored]))
             rows = {row.job_id: row for row in reading.execute(entries)}
-        return cut(found, limit, total, lambda row: _entry(rows[row.id]), lambda row: key_of(row.finished_at, row.id))
+        return cut(stored, limit, total, lambda row: _entry(rows[row.id]), lambda row: key_of(row.finished_at, row.id))
 
     def matching(
         self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None

@@ -105,7 +105,7 @@ class Queue:
             # Adjusts waiting times if the clock was set back.
             self._monotonic.now(writing)
             quota = Quota(writing, self._monotonic, source_id)
-            wanted, limit = limit, quota.left(limit)
+            requested, limit = limit, quota.left(limit)
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
             move(
@@ -121,7 +121,7 @@ class Queue:
             )
             batch = Batch(token, tuple(claimed(writing, token)))
             quota.spend(len(batch.jobs))
-            if wanted > limit == len(batch.jobs) and _is_ready(writing, source_id):
+            if requested > limit == len(batch.jobs) and _is_ready(writing, source_id):
                 writing.tally.add(LIMITED, 1, source_id, limit="quota")
             return batch
 
@@ -260,7 +260,7 @@ class Queue:
                 select(func.min(_jobs.due)).where(_jobs.source_id == row.source_id, literal_column(which))
                 for which in (FRESH, TRIED)
             ]
-            due = min(moment for one in first if (moment := writing.execute(one).scalar()) is not None)
+            due = min(moment for query in first if (moment := writing.execute(query).scalar()) is not None)
             values = {"due": min(due, writing.now) - 1, "not_before": writing.now}
             writing.execute(update(jobs).where(_jobs.id == job_id).values(values))
             ids = {"source_id": row.source_id, "item_id": row.item_id, "job_id": job_id}

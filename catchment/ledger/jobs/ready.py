@@ -80,9 +80,9 @@ def claimed(reading: Reading, token: int) -> list[ClaimedJob]:
         .where(_jobs.token == token, literal_column(schema.RUNNING))
         .order_by(_jobs.due, _jobs.id)
     )
-    found = []
+    claimed_jobs = []
     for row in reading.execute(statement).all():
         job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
         item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
-        found.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
-    return found
+        claimed_jobs.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
+    return claimed_jobs

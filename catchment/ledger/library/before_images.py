@@ -60,19 +60,19 @@ def save_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
     if not places:
         return
     of_source = {number for number, _ in places}
-    mine = syncs.c.source_id.in_(of_source)
+    of_syncs = syncs.c.source_id.in_(of_source)
     latest = as_map(
-        writing.execute(select(syncs.c.source_id, func.max(syncs.c.id)).where(mine).group_by(syncs.c.source_id))
+        writing.execute(select(syncs.c.source_id, func.max(syncs.c.id)).where(of_syncs).group_by(syncs.c.source_id))
     )
     rows = [(number, path, latest[number], writing.now) for number, path in places]
     # Bypass SQLAlchemy's bookkeeping: a first sync writes one row per item.
     values: Any = rows
-    given = "VALUES (?, ?, ?, ?)"
+    row_values = "VALUES (?, ?, ?, ?)"
     if not writing.sqlite:
         values = tuple(map(list, zip(*rows, strict=True)))
-        given = "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[])"
+        row_values = "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[])"
     into = "formers (source_id, path, sync_id, kept_at)"
-    writing.connection.exec_driver_sql(f"INSERT INTO {into} {given} ON CONFLICT DO NOTHING", values)
+    writing.connection.exec_driver_sql(f"INSERT INTO {into} {row_values} ON CONFLICT DO NOTHING", values)
 
 
 def exists_at(
@@ -95,19 +95,19 @@ def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str
     """Return the aliases and properties of earlier documents with these contents."""
     if not content_ids:
         return {}
-    found = reading.execute(
+    rows = reading.execute(
         select(images.c.content_id, func.min(images.c.aliases), func.min(images.c.properties))
         .where(among(reading, images.c.content_id, content_ids))
         .group_by(images.c.content_id)
     )
-    return {number: (aliases, properties) for number, aliases, properties in found}
+    return {number: (aliases, properties) for number, aliases, properties in rows}
 
 
 def paths_of(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> tuple[list[str], frozenset[int]]:
     """Return the paths that these syncs changed, in their order, and the syncs whose undo data is kept whole."""
-    mine = (images.c.source_id == source_id) & images.c.sync_id.in_(list(sync_ids))
+    of_syncs = (images.c.source_id == source_id) & images.c.sync_id.in_(list(sync_ids))
     rows = reading.execute(
-        select(images.c.path, images.c.sync_id, images.c.kept_at).where(mine).order_by(images.c.path)
+        select(images.c.path, images.c.sync_id, images.c.kept_at).where(of_syncs).order_by(images.c.path)
     ).all()
     deleted = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
     kept = [row for row in rows if row.sync_id not in deleted]
@@ -117,18 +117,18 @@ def paths_of(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> tuple
 def kept_whole(reading: Reading, sync_ids: Collection[int]) -> frozenset[int]:
     """Return which of these syncs have undo data that is kept whole."""
     deleted = func.max(case((images.c.kept_at == BEING_DELETED, 1), else_=0))
-    mine = select(images.c.sync_id).where(among(reading, images.c.sync_id, sync_ids)).group_by(images.c.sync_id)
-    return frozenset(reading.execute(mine.having(deleted == 0)).scalars())
+    whole = select(images.c.sync_id).where(among(reading, images.c.sync_id, sync_ids)).group_by(images.c.sync_id)
+    return frozenset(reading.execute(whole.having(deleted == 0)).scalars())
 
 
 def since(reading: Reading, source_id: int, sync_id: int, paths: Collection[str]) -> dict[str, list[Row[Any]]]:
     """Return the before-images of these paths by this sync and all later ones, oldest first."""
-    found: dict[str, list[Row[Any]]] = {}
+    by_path: dict[str, list[Row[Any]]] = {}
     for part in in_parts(paths):
-        mine = (images.c.source_id == source_id) & among(reading, images.c.path, part) & (images.c.sync_id >= sync_id)
-        for row in reading.execute(select(images).where(mine).order_by(images.c.path, images.c.sync_id)):
-            found.setdefault(row.path, []).append(row)
-    return found
+        later = (images.c.source_id == source_id) & among(reading, images.c.path, part) & (images.c.sync_id >= sync_id)
+        for row in reading.execute(select(images).where(later).order_by(images.c.path, images.c.sync_id)):
+            by_path.setdefault(row.path, []).append(row)
+    return by_path
 
 
 def places(events: Iterable[Row[Any]], locator: str) -> Iterator[tuple[str, int, int]]:
@@ -146,13 +146,13 @@ def along(reading: Reading, source_id: int, places: Iterable[tuple[str, int, int
 
     A place: path, the sync of the arrival (0: none), the last sync. Excludes those that are being deleted, and older ones.
     """
-    found: list[tuple[Row[Any], bool]] = []
+    steps: list[tuple[Row[Any], bool]] = []
     for path, arrival, last in places:
-        mine = (images.c.source_id == source_id) & (images.c.path == path) & images.c.sync_id.between(arrival, last)
-        rows = reading.execute(select(images).where(mine).order_by(images.c.sync_id))
-        found += [(row, row.sync_id == arrival) for row in rows]
-    deleted = max((place for place, (row, _) in enumerate(found, 1) if row.kept_at == BEING_DELETED), default=0)
-    return found[deleted:]
+        between = (images.c.source_id == source_id) & (images.c.path == path) & images.c.sync_id.between(arrival, last)
+        rows = reading.execute(select(images).where(between).order_by(images.c.sync_id))
+        steps += [(row, row.sync_id == arrival) for row in rows]
+    deleted = max((place for place, (row, _) in enumerate(steps, 1) if row.kept_at == BEING_DELETED), default=0)
+    return steps[deleted:]
 
 
 def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
@@ -188,9 +188,9 @@ def expired_syncs(reading: Reading, most: int) -> list[int]:
     old = images.c.kept_at <= kept_from(reading)
     which = old if first is None else old | (images.c.sync_id <= first)
     still_open = select(syncs.c.id).where(syncs.c.outcome.is_(None))
-    found = select(images.c.sync_id).join(sources, sources.c.id == images.c.source_id).distinct()
-    found = found.where(which, images.c.sync_id.not_in(still_open))
-    return list(reading.execute(found.order_by(images.c.sync_id)).scalars())
+    query = select(images.c.sync_id).join(sources, sources.c.id == images.c.source_id).distinct()
+    query = query.where(which, images.c.sync_id.not_in(still_open))
+    return list(reading.execute(query.order_by(images.c.sync_id)).scalars())
 
 
 def kept_from(reading: Reading) -> ColumnElement[int]:
@@ -200,8 +200,8 @@ def kept_from(reading: Reading) -> ColumnElement[int]:
 
 def mark_for_deletion(writing: Writing, sync_ids: Collection[int]) -> None:
     """Mark the undo data of these syncs as being deleted, on the row of each that will be deleted last."""
-    mine = among(writing, images.c.sync_id, sync_ids)
-    last = select(images.c.source_id, images.c.sync_id, func.max(images.c.path)).where(mine)
+    of_syncs = among(writing, images.c.sync_id, sync_ids)
+    last = select(images.c.source_id, images.c.sync_id, func.max(images.c.path)).where(of_syncs)
     rows = writing.execute(last.group_by(images.c.source_id, images.c.sync_id)).all()
     if rows:
         keys = ("source_id", "sync_id", "path")

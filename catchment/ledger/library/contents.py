@@ -38,49 +38,49 @@ Key = tuple[str, str]
 
 def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, Content]:
     """Return the contents of these outcomes, adding new ones that come with a document."""
-    wanted: dict[Key, Delivered] = {}
+    delivered: dict[Key, Delivered] = {}
     for outcome in outcomes:
         key = outcome.content_hash, outcome.normalizer
-        if key not in wanted or wanted[key].document is None:
-            wanted[key] = outcome
-    found = _kept(writing, wanted)
-    new = {key: outcome for key, outcome in wanted.items() if key not in found and outcome.document is not None}
+        if key not in delivered or delivered[key].document is None:
+            delivered[key] = outcome
+    kept = _kept(writing, delivered)
+    new = {key: outcome for key, outcome in delivered.items() if key not in kept and outcome.document is not None}
     if new:
         numbers = writing.ids("contents", len(new))
         _add(writing, list(zip(numbers, new.values(), strict=True)))
         for number, (key, outcome) in zip(numbers, new.items(), strict=True):
-            found[key] = Content(number, True, *_names(outcome))
-    return found
+            kept[key] = Content(number, True, *_names(outcome))
+    return kept
 
 
-def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
+def _kept(writing: Writing, keys: Iterable[Key]) -> dict[Key, Content]:
     """Return the existing contents. A present or earlier document of each provides its aliases and properties."""
-    its = documents.alias()
-    first = select(func.min(its.c.id)).where(its.c.content_id == contents.c.id).scalar_subquery()
+    holders = documents.alias()
+    first = select(func.min(holders.c.id)).where(holders.c.content_id == contents.c.id).scalar_subquery()
     statement = select(
         contents.c.hash, contents.c.normalizer, contents.c.id, documents.c.aliases, documents.c.properties
     ).join_from(contents, documents, documents.c.id == first, isouter=True)
-    found: dict[Key, Content] = {}
+    kept: dict[Key, Content] = {}
     without_document: dict[int, Key] = {}
-    for part in in_parts({digest for digest, _ in wanted}):
+    for part in in_parts({digest for digest, _ in keys}):
         for digest, normalizer, number, aliases, properties in writing.execute(
             statement.where(among(writing, contents.c.hash, part))
         ):
             if aliases is None:
                 without_document[number] = digest, normalizer
             else:
-                found[digest, normalizer] = Content(number, False, aliases, properties)
+                kept[digest, normalizer] = Content(number, False, aliases, properties)
     for number, names in before_images.names(writing, without_document).items():
-        found[without_document[number]] = Content(number, False, *names)
-    return found
+        kept[without_document[number]] = Content(number, False, *names)
+    return kept
 
 
 def _names(outcome: Delivered) -> tuple[str, str]:
     """Return the aliases and all other texts in the properties, one per line."""
     named = outcome.extraction.entities if outcome.extraction else ()
     aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
-    said = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
-    others = "\n".join(text for text in said if text not in aliases)
+    texts = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
+    others = "\n".join(text for text in texts if text not in aliases)
     return "\n".join(aliases)[:_MOST_PROPERTIES], storable_text(others[:_MOST_PROPERTIES])
 
 
@@ -96,11 +96,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
-    rows, extractions, said = [], [], []
+    rows, extractions, mails_added = [], [], []
     for number, outcome in new:
         if (document := outcome.document) is None:
             continue
-        said.append((number, document))
+        mails_added.append((number, document))
         rows.append(
             (
                 number,
@@ -120,7 +120,7 @@ def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
         if outcome.extraction is not None:
             extractions.append((number, document.text, outcome.extraction))
     writing.insert(contents, rows)
-    conversation_index.add(writing, said)
+    conversation_index.add(writing, mails_added)
     _add_chunks(writing, extractions)
     _add_links(writing, extractions)
     _add_entities(writing, extractions)

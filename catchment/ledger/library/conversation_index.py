@@ -51,31 +51,33 @@ class _Known(NamedTuple):
     settled: bool
 
 
-def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
+def add(writing: Writing, messages: Iterable[tuple[int, Document]]) -> None:
     """Assign conversations to the messages among new contents (ID, document)."""
-    for part in in_parts(((number, document) for number, document in said if document.media_type == MAIL), _AT_ONCE):
+    for part in in_parts(
+        ((number, document) for number, document in messages if document.media_type == MAIL), _AT_ONCE
+    ):
         # Imported on use: the mail module takes 30 ms to load, and most processes do not need it.
         from catchment.ledger.library.mail_grouping import envelope
 
         new = {number: envelope(str(number), document) for number, document in part}
         names = {number: _names(message) for number, message in new.items()}
-        near = _sharing(writing, {name for found in names.values() for name in found})
+        near = _sharing(writing, {name for shared in names.values() for name in shared})
         near |= _orphans_that_may_answer(writing, new.values())
         _arrange(writing, new, near)
-        rows = [(name, number) for number, found in names.items() for name in found]
+        rows = [(name, number) for number, shared in names.items() for name in shared]
         writing.insert(mail_names, rows)
 
 
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
     """Remove messages from their conversations before their contents are deleted, and recompute those of the rest."""
-    gone = among(writing, mails.c.content_id, content_ids)
-    conversations = set(writing.execute(select(mails.c.thread).where(gone)).scalars())
+    forgotten = among(writing, mails.c.content_id, content_ids)
+    conversations = set(writing.execute(select(mails.c.thread).where(forgotten)).scalars())
     if not conversations:
         return
     theirs = among(writing, mail_names.c.content_id, content_ids)
     names = set(writing.execute(select(mail_names.c.name).where(theirs)).scalars())
     writing.execute(delete(mail_names).where(theirs))
-    writing.execute(delete(mails).where(gone))
+    writing.execute(delete(mails).where(forgotten))
     left = select(mails.c.content_id, mails.c.thread).where(among(writing, mails.c.thread, conversations)).limit(_MOST)
     _arrange(writing, {}, _sharing(writing, names) | as_map(writing.execute(left)))
 
@@ -85,10 +87,12 @@ def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, i
     from catchment.ledger.library.mail_grouping import Joined, conversation_names, orphans
 
     known = _load(writing, near)
-    fresh = {**new, **{number: one.envelope for number, one in known.items() if not one.settled}}
-    alone = {int(one.key) for one in orphans([*new.values(), *(one.envelope for one in known.values())])} & fresh.keys()
+    fresh = {**new, **{number: mail.envelope for number, mail in known.items() if not mail.settled}}
+    alone = {
+        int(mail.key) for mail in orphans([*new.values(), *(mail.envelope for mail in known.values())])
+    } & fresh.keys()
     known |= _candidates(writing, [fresh[number] for number in alone], known)
-    settled = {number: one.conversation for number, one in known.items() if one.settled}
+    settled = {number: mail.conversation for number, mail in known.items() if mail.settled}
     everyone = [*fresh.values(), *(known[number].envelope for number in settled)]
     together: defaultdict[str, list[int]] = defaultdict(list)
     for key, name in conversation_names(everyone, {str(number) for number in settled}).items():
@@ -104,14 +108,17 @@ def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, i
 
 
 def _save(
-    writing: Writing, new: Mapping[int, Envelope], found: Mapping[int, tuple[int, bool]], known: Mapping[int, _Known]
+    writing: Writing, new: Mapping[int, Envelope], placed: Mapping[int, tuple[int, bool]], known: Mapping[int, _Known]
 ) -> None:
     columns = ("content_id", "name", "base", "sent", "thread", "orphan")
-    rows = [(n, _names(one)[0], _base(one), maybe_micros(one.sent), *found[n]) for n, one in new.items()]
+    rows = [
+        (n, _names(envelope)[0], _base(envelope), maybe_micros(envelope.sent), *placed[n])
+        for n, envelope in new.items()
+    ]
     writing.insert(mails, rows, columns)
     changed = [
         {"content": n, "thread": conversation, "orphan": orphan}
-        for n, (conversation, orphan) in found.items()
+        for n, (conversation, orphan) in placed.items()
         if n not in new and (conversation, orphan) != known[n][:2]
     ]
     if changed:
@@ -163,12 +170,12 @@ def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection
     for reply in replies:
         if reply.sent is not None and (base := _base(reply)) is not None:
             moments[base].append(reply.sent)
-    found: set[int] = set()
+    candidates: set[int] = set()
     for base, sent in moments.items():
         window = mails.c.sent.between(to_micros(min(sent) - WINDOW), to_micros(max(sent) + SKEW))
         latest = select(mails.c.content_id).where(mails.c.base == base, window).order_by(mails.c.sent.desc())
-        found |= set(reading.execute(latest.limit(min(_MOST, MAX_CANDIDATES * len(sent)))).scalars())
-    rows = _rows(reading, found - set(known), ())
+        candidates |= set(reading.execute(latest.limit(min(_MOST, MAX_CANDIDATES * len(sent)))).scalars())
+    rows = _rows(reading, candidates - set(known), ())
     return {row.content_id: _known(row, settled=True) for row in rows}
 
 
@@ -194,10 +201,10 @@ def _rows(reading: Reading, numbers: Collection[int], conversations: Collection[
     statement = select(
         mails.c.content_id, mails.c.thread, mails.c.orphan, contents.c.title, contents.c.created, contents.c.properties
     ).join(contents, contents.c.id == mails.c.content_id)
-    wanted = ((mails.c.content_id, numbers), (mails.c.thread, conversations))
+    conditions = ((mails.c.content_id, numbers), (mails.c.thread, conversations))
     return [
         row
-        for column, values in wanted
+        for column, values in conditions
         if values
         for row in reading.execute(statement.where(among(reading, column, values)))
     ]
@@ -207,8 +214,8 @@ def _known(row: AnyRow, *, settled: bool) -> _Known:
     from catchment.ledger.library.mail_grouping import envelope
 
     created, properties = maybe_time(row.created), from_json(row.properties)
-    said = Document("", MAIL, row.title, created=created, properties=properties)
-    return _Known(row.thread, row.orphan, envelope(str(row.content_id), said), settled)
+    document = Document("", MAIL, row.title, created=created, properties=properties)
+    return _Known(row.thread, row.orphan, envelope(str(row.content_id), document), settled)
 
 
 def _names(message: Envelope) -> list[int]:

@@ -65,12 +65,14 @@ class Library:
 
     def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, ContentFacts]:
         """Return the stored contents among these, for one normalizer, with their title and modification time, by hash."""
-        told = select(contents.c.hash, contents.c.title, contents.c.modified).where(contents.c.normalizer == normalizer)
+        facts = select(contents.c.hash, contents.c.title, contents.c.modified).where(
+            contents.c.normalizer == normalizer
+        )
         with self._store.read() as reading:
             return {
                 digest: ContentFacts(title, maybe_time(modified))
                 for part in in_parts(hashes)
-                for digest, title, modified in reading.execute(told.where(among(reading, contents.c.hash, part)))
+                for digest, title, modified in reading.execute(facts.where(among(reading, contents.c.hash, part)))
             }
 
     def stored(self, item_ids: Collection[int]) -> dict[int, StoredDocument]:
@@ -96,11 +98,11 @@ class Library:
             .join(contents, contents.c.id == documents.c.content_id)
             .where(_LIVE)
         )
-        found: dict[int, str] = {}
+        versions: dict[int, str] = {}
         with self._store.read() as reading:
             for part in in_parts(item_ids):
-                found |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
-        return found
+                versions |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
+        return versions
 
     def rank(
         self,
@@ -118,11 +120,11 @@ class Library:
         with self._store.read() as reading:
             return query_sql.rank(reading, query, limit, offset, by_conversation=by_conversation, within=within)
 
-    def other_names(self, wanted: Filter) -> list[str] | None:
+    def other_names(self, condition: Filter) -> list[str] | None:
         """Return tags or folders of the library, or None if that of the filter is among them."""
-        name = (doc_tags.c.tag if wanted.name is FilterName.TAG else doc_folders.c.folder).label("name")
+        name = (doc_tags.c.tag if condition.name is FilterName.TAG else doc_folders.c.folder).label("name")
         with self._store.read() as reading:
-            if reading.execute(select(name).where(name == folded_path(wanted.values[0])).limit(1)).first():
+            if reading.execute(select(name).where(name == folded_path(condition.values[0])).limit(1)).first():
                 return None
             return list(reading.execute(select(name).distinct().limit(_MOST_NAMES)).scalars())
 
@@ -133,13 +135,13 @@ class Library:
         if kind in (FilterName.TAG, FilterName.IN):
             selects = [select(doc_tags.c.tag if kind == FilterName.TAG else doc_folders.c.folder)]
             start = folded_path(start)
-        found: set[str] = set()
+        beginnings: set[str] = set()
         with self._store.read() as reading:
             for names in selects:
                 (name,) = names.selected_columns
-                its = names.where(prefix_condition(reading, name, start)).distinct().order_by(name).limit(most)
-                found.update(reading.execute(its).scalars())
-        return sorted(found)[:most]
+                query = names.where(prefix_condition(reading, name, start)).distinct().order_by(name).limit(most)
+                beginnings.update(reading.execute(query).scalars())
+        return sorted(beginnings)[:most]
 
     def matches(self, ranked: Sequence[Ranked], query: Query) -> list[Match]:
         """Return the data of hits for ranked contents, in their order. Omits contents that were deleted meanwhile."""
@@ -159,8 +161,8 @@ class Library:
     def in_conversations(self, conversations: Collection[int]) -> list[int]:
         """Return the contents of all messages in these conversations."""
         with self._store.read() as reading:
-            mine = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
-            return list(reading.execute(mine).scalars())
+            members = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
+            return list(reading.execute(members).scalars())
 
     def document(self, document_id: int, mentions: int | None = None) -> Shown:
         """Return a document by ID, with at most so many mentions. Raises NotFound."""
@@ -186,14 +188,14 @@ class Library:
 
         Reads the index of names: with 100,000 documents, reading all takes a second.
         """
-        found: dict[int, Named] = {}
+        called: dict[int, Named] = {}
         with self._store.read() as reading:
             for part in in_parts({file_name(name) for name in file_names}, _NAMES_AT_ONCE):
                 phrases = [phrase for name in part for phrase in (f"{name}.md", name) if "." in phrase]
                 # The addition keeps SQLite from reading all documents of the source.
                 where = documents.c.source_id + 0 == source_id, query_sql.with_path(reading, phrases, _MOST_CALLED)
-                found |= {named.document: named for named in _named(reading, *where)}
-        return sorted(found.values(), key=lambda named: named.locator)
+                called |= {named.document: named for named in _named(reading, *where)}
+        return sorted(called.values(), key=lambda named: named.locator)
 
     def messages(self, document_ids: Collection[int]) -> dict[int, MessageBody]:
         """Return the contents of messages with their attachments, by document."""
@@ -227,22 +229,22 @@ class Library:
             .limit(limit + 1)
         )
         with self._store.read() as reading:
-            found = reading.execute(part).all()
+            rows = reading.execute(part).all()
             dated = select(func.count()).select_from(documents).where(_LIVE, documents.c.moment.is_not(None))
             total = reading.execute(dated).scalar_one()
-        return cut(found, limit, total, _latest, lambda row: key_of(row.moment, row.content_id, row.id))
+        return cut(rows, limit, total, _latest, lambda row: key_of(row.moment, row.content_id, row.id))
 
     def types(self, source_id: int | None = None) -> dict[str, int]:
         """Return the number of documents by media type, of a source or of all; most first."""
-        mine = _LIVE & (documents.c.content_id == contents.c.id)
+        live = _LIVE & (documents.c.content_id == contents.c.id)
         if source_id is not None:
-            mine &= documents.c.source_id == source_id
+            live &= documents.c.source_id == source_id
         # By content, because an index has the types. A text lies between the number and the type in a row.
-        number = func.sum(select(func.count()).select_from(documents).where(mine).scalar_subquery())
+        number = func.sum(select(func.count()).select_from(documents).where(live).scalar_subquery())
         statement = select(contents.c.media_type, number).group_by(contents.c.media_type)
         with self._store.read() as reading:
-            found = reading.execute(statement).tuples().all()
-        return {kind: int(count) for kind, count in sorted(found, key=lambda row: (-row[1], row[0])) if count}
+            rows = reading.execute(statement).tuples().all()
+        return {kind: int(count) for kind, count in sorted(rows, key=lambda row: (-row[1], row[0])) if count}
 
     def sizes(self) -> dict[str, int]:
         """Return the number of documents of each source, by name."""
@@ -367,7 +369,7 @@ def _one(reading: Reading, statement: Select[Any]) -> Shown:
 
 def _alone(reading: Reading, row: AnyRow) -> Shown:
     """Return a document without its relations to other documents."""
-    found = select(links).where(links.c.content_id == row.content_id).order_by(links.c.position)
+    query = select(links).where(links.c.content_id == row.content_id).order_by(links.c.position)
     named = select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
     content, metadata = content_of(row), from_json(row.metadata)
     return Shown(
@@ -383,7 +385,7 @@ def _alone(reading: Reading, row: AnyRow) -> Shown:
         normalizer=row.normalizer,
         content=replace(content, author=matches.author_of(content.author, metadata)),
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
-        links=tuple(map(_link, reading.execute(found))),
+        links=tuple(map(_link, reading.execute(query))),
         entities=tuple(
             Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence) for r in reading.execute(named)
         ),

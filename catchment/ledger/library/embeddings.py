@@ -177,22 +177,22 @@ class Embeddings:
         with self._store.write() as writing:
             if writing.execute(select(search_model.c.setting)).scalar_one() != setting:
                 raise _changed()
-            found = _space(writing, spaces.c.name == name)
-            if found is None:
+            space = _space(writing, spaces.c.name == name)
+            if space is None:
                 number = writing.ids("spaces")[0]
                 writing.insert(spaces, [(number, name, setting, dimensions)])
-                found = Space(number, name, setting, dimensions)
+                space = Space(number, name, setting, dimensions)
             is_first = search_model.c.space_id.is_(None)
-            writing.execute(update(search_model).where(is_first).values(space_id=found.id))
-        return found
+            writing.execute(update(search_model).where(is_first).values(space_id=space.id))
+        return space
 
     def missing(self, space: Space, after: int, limit: int) -> list[Passage]:
         """Return the next chunks without embeddings, by ID, from `after` on (exclusive)."""
         is_done = select(table.c.id).where(table.c.chunk_id == chunks.c.id, table.c.space_id == space.id).exists()
         columns = chunks.c.id, chunks.c.content_id, chunks.c.start, chunks.c.stop, chunks.c.heading
-        wanted = select(*columns).where(chunks.c.id > after, ~is_done).order_by(chunks.c.id).limit(limit)
+        query = select(*columns).where(chunks.c.id > after, ~is_done).order_by(chunks.c.id).limit(limit)
         with self._store.read() as reading:
-            rows = reading.execute(wanted).all()
+            rows = reading.execute(query).all()
             texts = select(contents.c.id, contents.c.title, contents.c.text)
             owners = reading.execute(texts.where(among(reading, contents.c.id, {row.content_id for row in rows})))
             # Sliced here: the database scans a text from its start for each chunk.
@@ -225,24 +225,24 @@ class Embeddings:
         """Return whether the flow `embed` has to make embeddings: more than `FEW` are missing, or the model is new."""
         if self.setting == OFF:
             return False
-        wanted, searched = self.wanted(), self.searched()
-        if searched is None or wanted is None or wanted.id != searched.id:
+        chosen, searched = self.wanted(), self.searched()
+        if searched is None or chosen is None or chosen.id != searched.id:
             return True
-        last = select(func.max(table.c.chunk_id)).where(table.c.space_id == wanted.id).scalar_subquery()
+        last = select(func.max(table.c.chunk_id)).where(table.c.space_id == chosen.id).scalar_subquery()
         newer = select(chunks.c.id).where(chunks.c.id > func.coalesce(last, 0))
         with self._store.read() as reading:
             return any(
-                len(reading.execute(each.limit(FEW + 1)).all()) > FEW for each in (newer, _without_title(wanted))
+                len(reading.execute(each.limit(FEW + 1)).all()) > FEW for each in (newer, _without_title(chosen))
             )
 
     def known(self, space: Space, digests: Collection[bytes]) -> dict[bytes, bytes]:
         """Return the vectors of texts that were embedded before, by digest."""
-        mine = _ROWS.where(table.c.space_id == space.id, table.c.vector.is_not(None))
+        of_space = _ROWS.where(table.c.space_id == space.id, table.c.vector.is_not(None))
         with self._store.read() as reading:
             return {
                 row.digest: row.vector
                 for part in in_parts(digests)
-                for row in reading.execute(mine.where(table.c.digest.in_(part)))
+                for row in reading.execute(of_space.where(table.c.digest.in_(part)))
                 if _is_sound(*row)
             }
 
@@ -252,19 +252,19 @@ class Embeddings:
         Raises ModelChanged if another model is wanted now.
         """
         with self._store.write() as writing:
-            given = {one.chunk_id for one in new}
-            is_done = (table.c.space_id == space.id) & among(writing, table.c.chunk_id, given)
-            done = select(table.c.chunk_id).where(is_done)
-            free = _allowed(writing, space, given).difference(writing.execute(done).scalars())
-            kept = [one for one in new if one.chunk_id in free]
+            chunk_ids = {embedding.chunk_id for embedding in new}
+            is_done = (table.c.space_id == space.id) & among(writing, table.c.chunk_id, chunk_ids)
+            stored = select(table.c.chunk_id).where(is_done)
+            free = _allowed(writing, space, chunk_ids).difference(writing.execute(stored).scalars())
+            kept = [embedding for embedding in new if embedding.chunk_id in free]
             if kept:
                 numbers = writing.ids("embeddings", len(kept))
                 rows = [
-                    (number, space.id, *astuple(one), _checksum(space.id, *astuple(one)))
-                    for number, one in zip(numbers, kept, strict=True)
+                    (number, space.id, *astuple(embedding), _checksum(space.id, *astuple(embedding)))
+                    for number, embedding in zip(numbers, kept, strict=True)
                 ]
                 writing.insert(table, rows)
-                writing.tally.add(EMBEDDED, sum(one.vector is not None for one in kept))
+                writing.tally.add(EMBEDDED, sum(embedding.vector is not None for embedding in kept))
 
     def complete(self, space: Space) -> bool:
         """Search this space from now on, and delete all others. Returns False if most passages have no vector in it.
@@ -290,8 +290,8 @@ class Embeddings:
     def forget_damaged(self) -> None:
         """Delete the embeddings with a wrong checksum, so that they are made again. Reads all embeddings."""
         with self._store.read() as reading:
-            found = damaged(reading) or damaged_titles(reading)
-        if found:
+            damaged_rows = damaged(reading) or damaged_titles(reading)
+        if damaged_rows:
             with self._store.write() as writing:
                 forget_damaged(writing)
 
@@ -309,9 +309,9 @@ class Embeddings:
     def lacking(self, space: Space) -> list[str]:
         """Return the names of sources with passages that have no embedding in this space yet."""
         is_done = select(table.c.id).where(table.c.chunk_id == chunks.c.id, table.c.space_id == space.id).exists()
-        its = select(chunks.c.id).join(documents, documents.c.content_id == chunks.c.content_id)
-        its = its.where(documents.c.source_id == sources.c.id, documents.c.removed_at.is_(None), ~is_done)
-        named = select(sources.c.name).where(sources.c.id.not_in(_WITHDRAWN), its.exists()).order_by(sources.c.name)
+        query = select(chunks.c.id).join(documents, documents.c.content_id == chunks.c.content_id)
+        query = query.where(documents.c.source_id == sources.c.id, documents.c.removed_at.is_(None), ~is_done)
+        named = select(sources.c.name).where(sources.c.id.not_in(_WITHDRAWN), query.exists()).order_by(sources.c.name)
         with self._store.read() as reading:
             total = reading.execute(select(func.count()).select_from(chunks)).scalar_one()
             if reading.execute(_done(space)).scalar_one() == total:
@@ -329,18 +329,18 @@ class Embeddings:
     def vectors(self, space: Space, after: int) -> Iterator[Sequence[Vector]]:
         """Yield the sound vectors of parts with IDs above `after`, in groups."""
         # The sum keeps SQLite from using the index of spaces: it would read all rows, and sort them in memory.
-        mine = _ROWS.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
+        of_space = _ROWS.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
         with self._store.read() as reading:
-            rows = reading.execute(mine.order_by(table.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
+            rows = reading.execute(of_space.order_by(table.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
             for group in rows.tuples().partitions():
                 if sound := [Vector(row[0], row[2], row[3], row[6]) for row in group if _is_sound(*row)]:
                     yield sound
 
     def title_vectors(self, space: Space, after: int) -> Iterator[Sequence[Vector]]:
         """Yield the sound vectors of titles with IDs above `after`, in groups."""
-        mine = select(titles).where(titles.c.space_id == space.id, titles.c.id > after, titles.c.vector.is_not(None))
+        query = select(titles).where(titles.c.space_id == space.id, titles.c.id > after, titles.c.vector.is_not(None))
         with self._store.read() as reading:
-            rows = reading.execute(mine.order_by(titles.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
+            rows = reading.execute(query.order_by(titles.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
             for group in rows.partitions():
                 if sound := [row for row in group if _is_sound_title(*row)]:
                     yield [Vector(row.id, row.content_id, row.document_id, row.vector) for row in sound]
@@ -350,10 +350,10 @@ class Embeddings:
 
         Raises ModelChanged if another model is wanted.
         """
-        mine = _without_title(space).where(documents.c.id > after).order_by(documents.c.id).limit(limit)
+        query = _without_title(space).where(documents.c.id > after).order_by(documents.c.id).limit(limit)
         with self._store.read() as reading:
             _require_wanted(reading, space)
-            return _titles(reading, mine)
+            return _titles(reading, query)
 
     def put_titles(self, space: Space, new: Mapping[Title, bytes | None]) -> None:
         """Store embeddings of names; None: needs none. Ignores documents that are not missing now, or have another name.
@@ -362,12 +362,12 @@ class Embeddings:
         """
         with self._store.write() as writing:
             _require_wanted(writing, space)
-            mine = among(writing, documents.c.id, [title.document_id for title in new])
-            kept = [title for title in _titles(writing, _without_title(space).where(mine)) if title in new]
+            of_documents = among(writing, documents.c.id, [title.document_id for title in new])
+            kept = [title for title in _titles(writing, _without_title(space).where(of_documents)) if title in new]
             numbers = writing.ids("title_embeddings", len(kept)) if kept else range(0)
             owned = [(space.id, title.document_id, title.content_id, new[title]) for title in kept]
             rows = zip(numbers, owned, strict=True)
-            writing.insert(titles, [(number, *its, _checksum_of_title(*its)) for number, its in rows])
+            writing.insert(titles, [(number, *values, _checksum_of_title(*values)) for number, values in rows])
 
 
 def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
@@ -399,11 +399,11 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
 
 def forget_titles(writing: Writing, which: ColumnElement[bool]) -> None:
     """Delete the embeddings of the names of these documents, before they change."""
-    mine, copy = titles.c.document_id.in_(select(documents.c.id).where(which)), documents.alias()
+    of_documents, copy = titles.c.document_id.in_(select(documents.c.id).where(which)), documents.alias()
     shared = select(titles.c.id).join(copy, copy.c.content_id == titles.c.content_id)
-    if writing.execute(shared.where(mine, copy.c.id != titles.c.document_id).limit(1)).first() is not None:
+    if writing.execute(shared.where(of_documents, copy.c.id != titles.c.document_id).limit(1)).first() is not None:
         writing.ids(_DELETED)  # Memory would find the copy by this name.
-    writing.execute(delete(titles).where(mine))
+    writing.execute(delete(titles).where(of_documents))
 
 
 def _forget(writing: Writing, which: ColumnElement[bool]) -> int:
@@ -452,8 +452,8 @@ def _changed() -> ModelChanged:
 
 def _require_wanted(reading: Reading, space: Space) -> None:
     """Raise ModelChanged if another model is wanted, or the space was deleted."""
-    wanted = spaces.join(search_model, search_model.c.setting == spaces.c.setting)
-    if reading.execute(select(spaces.c.id).select_from(wanted).where(spaces.c.id == space.id)).first() is None:
+    joined = spaces.join(search_model, search_model.c.setting == spaces.c.setting)
+    if reading.execute(select(spaces.c.id).select_from(joined).where(spaces.c.id == space.id)).first() is None:
         raise _changed()
 
 
@@ -463,15 +463,15 @@ def _allowed(reading: Reading, space: Space, chunk_ids: Collection[int]) -> set[
         exists().where(owner.c.content_id == chunks.c.content_id, owner.c.source_id.not_in(_WITHDRAWN))
         for owner in (documents, before_images)
     ]
-    found = select(chunks.c.id).where(among(reading, chunks.c.id, chunk_ids), or_(*has_owner))
-    return {*reading.execute(found).scalars()}
+    query = select(chunks.c.id).where(among(reading, chunks.c.id, chunk_ids), or_(*has_owner))
+    return {*reading.execute(query).scalars()}
 
 
 def _without_title(space: Space) -> Select[tuple[int, int, str, str]]:
     """Select the ID, content, title and aliases of live documents of sources with consent whose names have no embedding."""
     is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
-    found = select(documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases)
-    return found.where(documents.c.removed_at.is_(None), documents.c.source_id.not_in(_WITHDRAWN), ~is_done.exists())
+    query = select(documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases)
+    return query.where(documents.c.removed_at.is_(None), documents.c.source_id.not_in(_WITHDRAWN), ~is_done.exists())
 
 
 def _titles(reading: Reading, which: Select[tuple[int, int, str, str]]) -> list[Title]:
@@ -481,9 +481,9 @@ def _titles(reading: Reading, which: Select[tuple[int, int, str, str]]) -> list[
 
 def _lacks_most(reading: Reading, space: Space) -> bool:
     """Return whether more than half of the chunks that need a vector have none."""
-    mine = table.c.space_id == space.id
-    no_text = select(func.count()).select_from(table).where(mine, table.c.digest == NO_TEXT)
-    refused = select(func.count(table.c.chunk_id.distinct())).where(mine, table.c.refusal.is_not(None))
+    of_space = table.c.space_id == space.id
+    no_text = select(func.count()).select_from(table).where(of_space, table.c.digest == NO_TEXT)
+    refused = select(func.count(table.c.chunk_id.distinct())).where(of_space, table.c.refusal.is_not(None))
     total, done, without, lost = (
         int(reading.execute(number).scalar_one())
         for number in (select(func.count()).select_from(chunks), _done(space), no_text, refused)

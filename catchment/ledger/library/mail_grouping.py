@@ -59,20 +59,20 @@ class Envelope(NamedTuple):
 
 def envelope(key: str, document: Document) -> Envelope:
     """Return the envelope of a mail document."""
-    said = document.properties
-    answered = (*_list(said, "references"), *_list(said, "in-reply-to"))
-    senders = _addresses(said, "from")
-    people = [address for name in ("to", "cc", "reply-to") for address in _addresses(said, name)]
+    properties = document.properties
+    answered = (*_list(properties, "references"), *_list(properties, "in-reply-to"))
+    senders = _addresses(properties, "from")
+    people = [address for name in ("to", "cc", "reply-to") for address in _addresses(properties, name)]
     return Envelope(
         key,
-        str(said.get("message-id", "")),
+        str(properties.get("message-id", "")),
         tuple(dict.fromkeys(answered)),
         document.title or "",
         document.created,
         senders[0] if senders else "",
         frozenset((*senders, *people)),
-        str(said.get("list-id", "")).lower(),
-        str(said.get("thread-index", "")),
+        str(properties.get("list-id", "")).lower(),
+        str(properties.get("thread-index", "")),
     )
 
 
@@ -82,7 +82,7 @@ def conversation_names(messages: Iterable[Envelope], settled: Collection[str] = 
     Messages with `settled` keys are only candidates for replies: their conversation is already known to the caller, and their
     subject does not join them to another.
     """
-    ordered = sorted(messages, key=lambda one: (one.sent or _LATEST, one.identifier, one.subject, one.key))
+    ordered = sorted(messages, key=lambda each: (each.sent or _LATEST, each.identifier, each.subject, each.key))
     names = _Names(ordered)
     joined = Joined[str]()
     for message in ordered:
@@ -118,14 +118,14 @@ def identifiers(message: Envelope) -> list[str]:
 
 def base_subject(subject: str) -> tuple[str, bool]:
     """Return the subject without reply, forward and list decoration, in lower case, and whether it is a reply's subject."""
-    said = _SPACE.sub(" ", subject).strip().casefold()
+    base = _SPACE.sub(" ", subject).strip().casefold()
     is_reply = False
-    while found := _PREFIX.match(said):
-        if found.end() == len(said):
+    while match := _PREFIX.match(base):
+        if match.end() == len(base):
             break
-        is_reply = is_reply or found[1] is not None
-        said = said[found.end() :]
-    return _SUFFIX.sub("", said), is_reply
+        is_reply = is_reply or match[1] is not None
+        base = base[match.end() :]
+    return _SUFFIX.sub("", base), is_reply
 
 
 class _Names:
@@ -196,11 +196,11 @@ class Joined(Generic[Name]):
             self._above[name], name = top, above
         return top
 
-    def join(self, one: Name, other: Name) -> None:
+    def join(self, name: Name, other: Name) -> None:
         """Merge the sets of both names."""
-        one, other = self.of(one), self.of(other)
-        if one != other:
-            self._above[max(one, other)] = min(one, other)
+        name, other = self.of(name), self.of(other)
+        if name != other:
+            self._above[max(name, other)] = min(name, other)
 
 
 def _by_subject(ordered: Sequence[Envelope], replies: Sequence[Envelope], names: _Names, joined: Joined[str]) -> None:
@@ -211,7 +211,7 @@ def _by_subject(ordered: Sequence[Envelope], replies: Sequence[Envelope], names:
             same.setdefault(base, []).append(message)
     for reply in replies:
         candidates, sent = same.get(names.bases[reply.key][0], []), reply.sent or _LATEST
-        place = bisect_right(candidates, sent + SKEW, key=lambda one: one.sent or _LATEST)
+        place = bisect_right(candidates, sent + SKEW, key=lambda each: each.sent or _LATEST)
         for other in reversed(candidates[max(0, place - MAX_CANDIDATES) : place]):
             if other.sent is None or other.sent < sent - WINDOW:
                 break
@@ -229,14 +229,14 @@ def _are_talking(reply: Envelope, other: Envelope) -> bool:
     return len(reply.people & other.people) >= 2 and reply.sender in other.people
 
 
-def _list(said: Mapping[str, Any], name: str) -> list[str]:
-    value = said.get(name, [])
-    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+def _list(properties: Mapping[str, Any], name: str) -> list[str]:
+    value = properties.get(name, [])
+    return [str(entry) for entry in value] if isinstance(value, list) else [str(value)]
 
 
-def _addresses(said: Mapping[str, Any], name: str) -> list[str]:
-    found = []
-    for person in _list(said, name):
+def _addresses(properties: Mapping[str, Any], name: str) -> list[str]:
+    addresses = []
+    for person in _list(properties, name):
         angled = _ADDRESS.search(person)
-        found.append((angled[1] if angled else person).lower())
-    return found
+        addresses.append((angled[1] if angled else person).lower())
+    return addresses

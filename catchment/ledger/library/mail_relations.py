@@ -22,10 +22,10 @@ def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[C
     Copies of a message are listed once, preferring `document_id`. Long conversations are limited to the thousand messages
     closest in time.
     """
-    mine = reading.execute(select(mails.c.thread, mails.c.sent).where(mails.c.content_id == content_id)).first()
-    if mine is None:
+    own = reading.execute(select(mails.c.thread, mails.c.sent).where(mails.c.content_id == content_id)).first()
+    if own is None:
         return ()
-    away = func.abs(func.coalesce(mails.c.sent, 0) - (mine.sent or 0))
+    away = func.abs(func.coalesce(mails.c.sent, 0) - (own.sent or 0))
     statement = (
         select(
             mails.c.name,
@@ -40,14 +40,14 @@ def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[C
         .join(documents, (documents.c.content_id == contents.c.id) & documents.c.removed_at.is_(None))
         .join(items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)
-        .where(mails.c.thread == mine.thread)
+        .where(mails.c.thread == own.thread)
         .order_by(documents.c.id != document_id, away, documents.c.id)
         .limit(_MOST)
     )
-    found: dict[int, ConversationMessage] = {}
+    messages: dict[int, ConversationMessage] = {}
     for name, number, title, author, sent, source, item in reading.execute(statement):
-        found.setdefault(name, ConversationMessage(number, title, author, maybe_time(sent), source, item))
-    return tuple(sorted(found.values(), key=lambda one: (one.sent is None, one.sent, one.document)))
+        messages.setdefault(name, ConversationMessage(number, title, author, maybe_time(sent), source, item))
+    return tuple(sorted(messages.values(), key=lambda message: (message.sent is None, message.sent, message.document)))
 
 
 def attached(
@@ -61,12 +61,19 @@ def attached(
     }
     of_source: defaultdict[int, list[str]] = defaultdict(list)
     for (source_id, locator), parts in carried.items():
-        of_source[source_id] += (f"{locator}{PART}{one['part']}" for one in parts)
-    found = {source_id: _documents(reading, source_id, locators) for source_id, locators in of_source.items()}
+        of_source[source_id] += (f"{locator}{PART}{part['part']}" for part in parts)
+    documents_by_source = {
+        source_id: _documents(reading, source_id, locators) for source_id, locators in of_source.items()
+    }
     return {
         (source_id, locator): tuple(
-            Attached(one["part"], one["name"], one["media-type"], found[source_id].get(f"{locator}{PART}{one['part']}"))
-            for one in parts
+            Attached(
+                part["part"],
+                part["name"],
+                part["media-type"],
+                documents_by_source[source_id].get(f"{locator}{PART}{part['part']}"),
+            )
+            for part in parts
         )
         for (source_id, locator), parts in carried.items()
     }

@@ -58,31 +58,31 @@ class Match:
 
 def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Match]:
     """Return the data of hits for ranked contents, in their order. Omits contents without a live document."""
-    places = places_of(reading, [one.content_id for one in ranked])
+    places = places_of(reading, [hit.content_id for hit in ranked])
     passing = query_sql.passing(reading, query, [place.document for copies in places.values() for place in copies])
-    passages = _passages(reading, [one.chunk_id for one in ranked if one.chunk_id is not None])
-    openings = _openings(reading, [one.content_id for one in ranked if one.chunk_id is None])
+    passages = _passages(reading, [hit.chunk_id for hit in ranked if hit.chunk_id is not None])
+    openings = _openings(reading, [hit.content_id for hit in ranked if hit.chunk_id is None])
     symbols = _symbols(reading, {row.content_id for row in passages.values()})
     terms = [term for term in query.shown if not term.is_quoted]
     parts = {term.words for term in terms if not term.prefix}, tuple(term.words for term in terms if term.prefix)
-    found = []
-    for one in ranked:
-        if (copies := places.get(one.content_id)) is None:
+    result = []
+    for hit in ranked:
+        if (copies := places.get(hit.content_id)) is None:
             continue
-        chunk = passages.get(one.chunk_id) if one.chunk_id is not None else None
-        passage, start = (openings.get(one.content_id, ""), 0) if chunk is None else (chunk.text, chunk.start)
+        chunk = passages.get(hit.chunk_id) if hit.chunk_id is not None else None
+        passage, start = (openings.get(hit.content_id, ""), 0) if chunk is None else (chunk.text, chunk.start)
         eligible = [place for place in copies if place.document in passing] or copies
-        found.append(
+        result.append(
             Match(
-                one,
+                hit,
                 copies,
                 eligible,
                 passage,
                 list(word_parts.part_spans(passage, *parts)),
-                [(row.start - start, row.value) for row in symbols.get(one.content_id, ())],
+                [(row.start - start, row.value) for row in symbols.get(hit.content_id, ())],
             )
         )
-    return found
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +114,20 @@ def words(reading: Reading, ranked: Sequence[Ranked]) -> dict[int, tuple[str, st
     The parts of identifiers have no place in the chunk, so they are with the names.
     """
     texts: defaultdict[int, list[str]] = defaultdict(list)
-    mine = documents.c.removed_at.is_(None), documents.c.content_id.in_([one.content_id for one in ranked])
-    names = select(documents.c.content_id, *(documents.c[name] for name in word_index.NAMES[1:])).where(*mine)
-    for content, *its in reading.execute(names):
-        texts[content] += its
+    live = documents.c.removed_at.is_(None), documents.c.content_id.in_([hit.content_id for hit in ranked])
+    names = select(documents.c.content_id, *(documents.c[name] for name in word_index.NAMES[1:])).where(*live)
+    for content, *values in reading.execute(names):
+        texts[content] += values
     passages: defaultdict[int, str] = defaultdict(str)
-    for row in _passages(reading, [one.chunk_id for one in ranked if one.chunk_id is not None]).values():
+    for row in _passages(reading, [hit.chunk_id for hit in ranked if hit.chunk_id is not None]).values():
         texts[row.content_id] += (row.heading,)
         passages[row.content_id] = row.text
-    found = {}
-    for content, its in texts.items():
-        around, passage = "\n".join(its), passages[content]
+    result = {}
+    for content, values in texts.items():
+        around, passage = "\n".join(values), passages[content]
         parts = word_parts.parts(f"{around}\n{passage}")
-        found[content] = f" {plain_words(around)} {parts} ", f" {plain_words(passage)} "
-    return found
+        result[content] = f" {plain_words(around)} {parts} ", f" {plain_words(passage)} "
+    return result
 
 
 def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, AnyRow]:
@@ -146,10 +146,10 @@ def _symbols(reading: Reading, content_ids: Collection[int]) -> dict[int, list[A
     """Return the definitions in program code, by content, in the order of the text."""
     columns = entities.c.content_id, entities.c.value, entities.c.start
     is_symbol = entities.c.kind == EntityKind.SYMBOL.value, among(reading, entities.c.content_id, content_ids)
-    found: dict[int, list[AnyRow]] = {}
+    symbols: dict[int, list[AnyRow]] = {}
     for row in reading.execute(select(*columns).where(*is_symbol).order_by(entities.c.content_id, entities.c.start)):
-        found.setdefault(row.content_id, []).append(row)
-    return found
+        symbols.setdefault(row.content_id, []).append(row)
+    return symbols
 
 
 def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[Copy]]:
@@ -173,12 +173,12 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
         .where(documents.c.content_id.in_(content_ids), documents.c.removed_at.is_(None))
         .order_by(documents.c.id)
     )
-    found: dict[int, list[Copy]] = {}
+    copies: dict[int, list[Copy]] = {}
     for content, number, title, source, item, kind, author, moment, metadata, attributes in reading.execute(statement):
         own = from_json(metadata)
         facts = author_of(author, own), maybe_time(moment), own, from_json(attributes)
-        found.setdefault(content, []).append(Copy(number, title, source, item, kind, *facts))
-    return found
+        copies.setdefault(content, []).append(Copy(number, title, source, item, kind, *facts))
+    return copies
 
 
 def author_of(author: str | None, metadata: Mapping[str, Any]) -> str | None:

@@ -142,12 +142,12 @@ def rank(
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     parameters["most"] = most = max(_MOST, offset + limit)
     parameters["passages"] = passages_about(reading) if reading.is_limited else 0
-    wanted = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted)]
+    groups = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted)]
     conditions = _without(reading, query.unwanted, parameters)
     if within is not None:
         conditions.append(_listed(reading, within, parameters))
     passes = ["documents.removed_at IS NULL", *_passes(reading, query.filters, parameters)]
-    if not wanted:
+    if not groups:
         table, met = _in_order_of_time(query, passes)
         latest = _LATEST.format(table=table, conditions=" AND ".join([*met, *conditions]))
         return _rank_latest(reading, latest, parameters, by_conversation=by_conversation)
@@ -155,17 +155,17 @@ def rank(
     of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
     conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
     tables = []
-    if len(wanted) + len(query.unwanted) > (1 if reading.is_limited else _TOGETHER):
-        conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
+    if len(groups) + len(query.unwanted) > (1 if reading.is_limited else _TOGETHER):
+        conditions.append(_listed(reading, _in_all(reading, groups, parameters), parameters, "each"))
         in_all = reading.execute(text(_CONTENTS.format(" AND ".join(conditions))), parameters).scalars().all()
         tables.append(f"eligible AS MATERIALIZED ({_CONTENTS.format(_listed(reading, in_all, parameters, 'each'))})")
         conditions = ["content_id IN (SELECT content_id FROM eligible)"]
-    elif len(wanted) > 1 or query.unwanted:
-        tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
+    elif len(groups) > 1 or query.unwanted:
+        tables.append(f"eligible AS MATERIALIZED ({_matching(groups, conditions)})")
         conditions = ["content_id IN (SELECT content_id FROM eligible)"]
     met = " AND ".join(conditions)
-    in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group)
-    in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in wanted for _, name in group)
+    in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in groups for chunk, _ in group)
+    in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in groups for _, name in group)
     tables.append(_CANDIDATES.format(in_chunks, in_names))
     statement = f"""
     WITH {", ".join(tables)}
@@ -186,8 +186,8 @@ def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> se
         return set(document_ids)
     parameters: dict[str, Any] = {}
     passes = map(text, _passes(reading, query.filters, parameters))
-    mine = select(documents.c.id).where(among(reading, documents.c.id, document_ids), *passes)
-    return set(reading.execute(mine, parameters).scalars())
+    allowed = select(documents.c.id).where(among(reading, documents.c.id, document_ids), *passes)
+    return set(reading.execute(allowed, parameters).scalars())
 
 
 def task_lines(reading: Reading, filters: Sequence[Filter]) -> list[AnyRow]:
@@ -206,25 +206,25 @@ def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnE
     """Return the condition that the path of a document has one of these phrases, for at most `limit` documents."""
     terms = [term for phrase in phrases if (term := Term(phrase, prefix=False)).words]
     if reading.sqlite:
-        found = "SELECT rowid FROM document_index WHERE document_index MATCH :paths LIMIT :most"
+        query = "SELECT rowid FROM document_index WHERE document_index MATCH :paths LIMIT :most"
         paths = f"path : ({' OR '.join(map(_fts5, terms))})" if terms else '""'
     else:
-        found = "SELECT id FROM document_index WHERE words @@ CAST(:paths AS tsquery) LIMIT :most"
+        query = "SELECT id FROM document_index WHERE words @@ CAST(:paths AS tsquery) LIMIT :most"
         paths = _tsquery(terms, PATH_LABEL)
-    return documents.c.id.in_(text(found).bindparams(paths=paths, most=limit).columns(documents.c.id))
+    return documents.c.id.in_(text(query).bindparams(paths=paths, most=limit).columns(documents.c.id))
 
 
 def _passes(reading: Reading, filters: Sequence[Filter], parameters: dict[str, Any]) -> list[str]:
-    return [_condition(reading, f"f{n}", one, parameters) for n, one in enumerate(filters)]
+    return [_condition(reading, f"f{n}", condition, parameters) for n, condition in enumerate(filters)]
 
 
 def _rare(reading: Reading, query: Query, parameters: dict[str, Any]) -> Iterator[str]:
     """Yield a condition for each tag or folder of few documents: it is cheaper than to look up the document of each hit."""
     for _, table, met in _required(query):
-        its = f"SELECT content_id FROM {table} WHERE {met}"
-        counted = text(f"SELECT count(*) FROM ({its} LIMIT {_FEW + 1}) AS few")
+        owners = f"SELECT content_id FROM {table} WHERE {met}"
+        counted = text(f"SELECT count(*) FROM ({owners} LIMIT {_FEW + 1}) AS few")
         if reading.execute(counted, parameters).scalar_one() <= _FEW:
-            yield f"owner.content_id IN ({its})"
+            yield f"owner.content_id IN ({owners})"
 
 
 def _in_order_of_time(query: Query, passes: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -233,17 +233,17 @@ def _in_order_of_time(query: Query, passes: Sequence[str]) -> tuple[str, Sequenc
     The table of a tag or a folder has only its live documents: the first page reads no others.
     """
     for n, table, met in _required(query):
-        others = [*passes[1 : n + 1], *passes[n + 2 :]]
-        its = f"SELECT 1 FROM documents WHERE {' AND '.join(['documents.id = document_id', *others])}"
-        return table, [met, f"EXISTS ({its})"] if others else [met]
+        conditions = [*passes[1 : n + 1], *passes[n + 2 :]]
+        passing = f"SELECT 1 FROM documents WHERE {' AND '.join(['documents.id = document_id', *conditions])}"
+        return table, [met, f"EXISTS ({passing})"] if conditions else [met]
     return "documents", passes
 
 
 def _required(query: Query) -> Iterator[tuple[int, str, str]]:
     """Yield the position of each filter that requires a tag or a folder, its table, and the condition of a row there."""
-    for n, one in enumerate(query.filters):
-        if one.name in _TABLES and len(one.values) == 1 and not one.is_negated:
-            table, column = _TABLES[one.name]
+    for n, condition in enumerate(query.filters):
+        if condition.name in _TABLES and len(condition.values) == 1 and not condition.is_negated:
+            table, column = _TABLES[condition.name]
             yield n, table, f"{column} = :f{n}_0"
 
 
@@ -277,22 +277,22 @@ _Asked = list[tuple[str, str]]
 """Pairs of scored queries: for the chunks, and for the documents by name."""
 
 
-def _in_all(reading: Reading, wanted: Sequence[_Asked], parameters: dict[str, Any]) -> set[int]:
+def _in_all(reading: Reading, groups: Sequence[_Asked], parameters: dict[str, Any]) -> set[int]:
     """Return the contents that match every group of terms."""
-    found = (set(reading.execute(text(_owners(group)), parameters).scalars()) for group in wanted)
-    return set.intersection(*found)
+    owners = (set(reading.execute(text(_owners(group)), parameters).scalars()) for group in groups)
+    return set.intersection(*owners)
 
 
-def _matching(wanted: Sequence[_Asked], conditions: Sequence[str]) -> str:
+def _matching(groups: Sequence[_Asked], conditions: Sequence[str]) -> str:
     """Return a query for the contents that match every group of terms and meet the conditions."""
-    in_all = " INTERSECT ".join(map(_owners, wanted))
+    in_all = " INTERSECT ".join(map(_owners, groups))
     return f"SELECT content_id FROM ({in_all}) AS owner WHERE {' AND '.join(['TRUE', *conditions])}"
 
 
 def _without(reading: Reading, unwanted: Sequence[Term], parameters: dict[str, Any]) -> list[str]:
     """Return the conditions that a content has none of these terms."""
-    asked = [_ask_any(reading, f"u{n}", (term,), parameters) for n, term in enumerate(unwanted)]
-    return [f"content_id NOT IN ({_owners(one)})" for one in asked]
+    groups = [_ask_any(reading, f"u{n}", (term,), parameters) for n, term in enumerate(unwanted)]
+    return [f"content_id NOT IN ({_owners(group)})" for group in groups]
 
 
 def _listed(reading: Reading, content_ids: Collection[int], parameters: dict[str, Any], key: str = "within") -> str:
@@ -301,23 +301,23 @@ def _listed(reading: Reading, content_ids: Collection[int], parameters: dict[str
     return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
 
 
-def _owners(asked: _Asked) -> str:
+def _owners(group: _Asked) -> str:
     """Return a query for the contents of all these chunks and documents."""
-    return _OWNERS.format(*(" UNION ALL ".join(queries) for queries in zip(*asked, strict=True)))
+    return _OWNERS.format(*(" UNION ALL ".join(queries) for queries in zip(*group, strict=True)))
 
 
 def _ask_any(reading: Reading, key: str, terms: AnyOf, parameters: dict[str, Any]) -> _Asked:
     """Return the queries for a group of terms: one for all words of the same weight."""
-    asked: _Asked = []
+    group: _Asked = []
     by_weight: defaultdict[float, list[Term]] = defaultdict(list)
     for n, term in enumerate(terms):
         if term.substring is None:
             by_weight[term.weight].append(term)
         else:
-            asked.append(_ask_letters(reading, f"{key}l{n}", term.substring, parameters))
+            group.append(_ask_letters(reading, f"{key}l{n}", term.substring, parameters))
     for n, (weight, words) in enumerate(by_weight.items()):
-        asked += _ask_words(reading, f"{key}_{n}", words, weight, parameters)
-    return asked
+        group += _ask_words(reading, f"{key}_{n}", words, weight, parameters)
+    return group
 
 
 def _ask_words(
@@ -438,21 +438,21 @@ def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str,
     )
 
 
-def _condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, Any]) -> str:
+def _condition(reading: Reading, key: str, condition: Filter, parameters: dict[str, Any]) -> str:
     """Return the condition that a row of `documents` passes the filter. Adds its values to `parameters`, prefixed by `key`."""
-    if wanted.name in (FilterName.DATE, FilterName.ADDED):
-        first, end = wanted.values
+    if condition.name in (FilterName.DATE, FilterName.ADDED):
+        first, end = condition.values
         parameters |= {f"{key}_0": first, f"{key}_1": end - 1}
         added = "(SELECT first_seen_at FROM items WHERE items.id = documents.item_id)"
-        time = "documents.moment" if wanted.name is FilterName.DATE else added
+        time = "documents.moment" if condition.name is FilterName.DATE else added
         met = f"{time} BETWEEN :{key}_0 AND :{key}_1"
-    elif wanted.name is FilterName.HAS:
-        met = " OR ".join(HAS[value] for value in wanted.values) or "FALSE"
+    elif condition.name is FilterName.HAS:
+        met = " OR ".join(HAS[value] for value in condition.values) or "FALSE"
     else:
         met = " OR ".join(
-            _one(reading, wanted.name, f"{key}_{n}", value, parameters) for n, value in enumerate(wanted.values)
+            _one(reading, condition.name, f"{key}_{n}", value, parameters) for n, value in enumerate(condition.values)
         )
-    return f"NOT coalesce(({met}), FALSE)" if wanted.is_negated else f"({met})"
+    return f"NOT coalesce(({met}), FALSE)" if condition.is_negated else f"({met})"
 
 
 def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: dict[str, Any]) -> str:
@@ -503,8 +503,8 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
         case _:
             table, column = _TABLES[name]
             parameters[key] = folded_path(value)
-            its = f"SELECT 1 FROM {table} WHERE document_id = documents.id AND {column} = :{key}"
-            return f"EXISTS ({its})"
+            query = f"SELECT 1 FROM {table} WHERE document_id = documents.id AND {column} = :{key}"
+            return f"EXISTS ({query})"
 
 
 def _unanswered(reading: Reading, parameters: dict[str, Any]) -> str:

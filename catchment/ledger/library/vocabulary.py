@@ -56,14 +56,14 @@ class Vocabulary:
             return {}
         with self._store.read() as reading:
             if reading.sqlite:
-                found = _words(reading, "term IN (SELECT value FROM json_each(:words))", {"words": json_list(words)})
+                counts = _words(reading, "term IN (SELECT value FROM json_each(:words))", {"words": json_list(words)})
             else:
-                found = _words(reading, "term = ANY(:words)", {"words": list(words)})
+                counts = _words(reading, "term = ANY(:words)", {"words": list(words)})
             if not reading.is_limited:
-                return found
+                return counts
             numbers = {
                 word: sum(query_sql.number_of(reading, index, Term(word, prefix=False)) for index in INDEXES)
-                for word in found
+                for word in counts
             }
             return {word: number for word, number in numbers.items() if number}
 
@@ -96,10 +96,10 @@ def _words(reading: Reading, which: str, parameters: dict[str, Any], most: int =
         f"SELECT * FROM (SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} {limit}) AS listed"
         for index in INDEXES
     )
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for word, number in reading.execute(text(rows), parameters):
-        found[word] += number
-    return dict(found)
+        counts[word] += number
+    return dict(counts)
 
 
 def _vocabulary(reading: Reading, index: str) -> str:

@@ -34,18 +34,18 @@ def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
     """Restore the withdrawn documents of these items."""
     for part in in_parts(item_ids):
         withdrawn = documents.c.item_id.in_(part) & documents.c.removed_at.is_not(None)
-        found = writing.execute(
+        rows = writing.execute(
             select(documents.c.item_id, contents.c.hash, documents.c.source_id, documents.c.path)
             .join(contents, contents.c.id == documents.c.content_id)
             .where(withdrawn)
         ).all()
-        if not found:
+        if not rows:
             continue
-        before_images.save_absent(writing, [(row.source_id, row.path) for row in found])
+        before_images.save_absent(writing, [(row.source_id, row.path) for row in rows])
         writing.execute(update(documents).where(withdrawn).values(removed_at=None))
-        word_index.learn_names(writing, documents.c.item_id.in_([row.item_id for row in found]))
+        word_index.learn_names(writing, documents.c.item_id.in_([row.item_id for row in rows]))
         statement = update(items).where(items.c.id == bindparam("item_id")).values(content_hash=bindparam("hash"))
-        writing.execute(statement, [{"item_id": row.item_id, "hash": row.hash} for row in found])
+        writing.execute(statement, [{"item_id": row.item_id, "hash": row.hash} for row in rows])
 
 
 def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
@@ -55,16 +55,16 @@ def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
         before_images.save(writing, documents.c.item_id.in_(part) & documents.c.removed_at.is_(None))
     for part in in_parts(moves):
         names = {item_id: (old, new) for item_id, old, new in part}
-        mine = documents.c.item_id.in_(names)
+        of_items = documents.c.item_id.in_(names)
         rows = []
         for number, item_id, title in writing.execute(
-            select(documents.c.id, documents.c.item_id, documents.c.title).where(mine)
+            select(documents.c.id, documents.c.item_id, documents.c.title).where(of_items)
         ).all():
             old, new = (PurePosixPath(name) for name in names[item_id])
             called = {old.stem: new.stem, old.name: new.name}.get(title, title)
             rows.append({"document": number, "path": str(names[item_id][1]), "title": called})
         if rows:
-            live = mine & documents.c.removed_at.is_(None)
+            live = of_items & documents.c.removed_at.is_(None)
             word_index.forget_names(writing, live)
             writing.execute(update(documents).where(documents.c.id == bindparam("document")), rows)
             before_images.save_absent(writing, _places(writing, live))
@@ -79,11 +79,11 @@ def _places(writing: Writing, which: ColumnElement[bool]) -> list[tuple[int, str
 def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
     """Delete items with all derived data except the history."""
     for part in in_parts(item_ids):
-        mine = documents.c.item_id.in_(part)
-        content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
+        of_items = documents.c.item_id.in_(part)
+        content_ids = writing.execute(select(documents.c.content_id).where(of_items).distinct()).scalars().all()
         old_jobs = select(jobs.c.id).where(jobs.c.item_id.in_(part))
-        word_index.forget_names(writing, mine)
-        writing.execute(delete(documents).where(mine))
+        word_index.forget_names(writing, of_items)
+        writing.execute(delete(documents).where(of_items))
         writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
         writing.execute(delete(jobs).where(jobs.c.item_id.in_(part)))
         writing.execute(delete(moves).where(moves.c.item_id.in_(part)))

@@ -226,8 +226,8 @@ def _vectors(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, str, int]]:
 
 def differs(reading: Reading, index: str, rows: Sequence[tuple[Any, ...]]) -> bool:
     """Return whether an index on PostgreSQL has other words than these rows of an ID and texts."""
-    wanted = f"unnest(%s::bigint[], %s::text[]) AS wanted (id, words) LEFT JOIN {index} USING (id)"
-    differing = f"SELECT 1 FROM {wanted} WHERE {index}.words IS DISTINCT FROM CAST(wanted.words AS tsvector) LIMIT 1"
+    expected = f"unnest(%s::bigint[], %s::text[]) AS wanted (id, words) LEFT JOIN {index} USING (id)"
+    differing = f"SELECT 1 FROM {expected} WHERE {index}.words IS DISTINCT FROM CAST(wanted.words AS tsvector) LIMIT 1"
     values = [number for number, *_ in rows], [_as_tsvector(texts)[0] for _, *texts in rows]
     return reading.connection.exec_driver_sql(differing, values).first() is not None
 

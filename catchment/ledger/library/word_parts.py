@@ -67,19 +67,19 @@ def parts(words: str) -> str:
 
     The last character of a run without spaces stands alone.
     """
-    found: dict[str, None] = {}
+    ordered: dict[str, None] = {}
     if may_be_unspaced(words):
         for run in NO_SPACES.findall(fold(words)):
-            found |= dict.fromkeys(map(add_letters, run, run[1:]))
-            found[run[-1]] = None
+            ordered |= dict.fromkeys(map(add_letters, run, run[1:]))
+            ordered[run[-1]] = None
     shape = words.encode("utf-8", "replace").translate(_SHAPES)
     if b"aA" in shape or b"AAa" in shape:
         for word in dict.fromkeys(_IDENTIFIER.findall(words)):
-            found |= dict.fromkeys(_parts_of(word))
+            ordered |= dict.fromkeys(_parts_of(word))
     if _INSIDE.search(words):
         for word in _MARKED.findall(words):
-            found |= dict.fromkeys(_unmarked(word).split())
-    return " ".join(found)
+            ordered |= dict.fromkeys(_unmarked(word).split())
+    return " ".join(ordered)
 
 
 def _unmarked(word: str) -> str:
@@ -103,11 +103,11 @@ def _parts_of(word: str) -> Iterator[str]:
                 yield part
 
 
-def part_spans(text: str, wanted: Collection[str], prefixes: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
+def part_spans(text: str, sought: Collection[str], prefixes: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
     """Yield where words with markup inside, and parts of identifiers or runs of them, are wanted or begin with a prefix."""
     if _INSIDE.search(text):
         for word in _MARKED.finditer(text):
-            if (plain := _unmarked(word[0])) in wanted or plain.startswith(prefixes or ("\0",)):
+            if (plain := _unmarked(word[0])) in sought or plain.startswith(prefixes or ("\0",)):
                 yield word.span()
     shape = text.encode("utf-8", "replace").translate(_SHAPES)
     if b"aA" not in shape and b"AAa" not in shape:
@@ -119,32 +119,35 @@ def part_spans(text: str, wanted: Collection[str], prefixes: tuple[str, ...] = (
         for first, (start, _) in enumerate(spans):
             for _, stop in reversed(spans[first:]):
                 part = text[start:stop].lower()
-                if part in wanted or part.startswith(prefixes or ("\0",)):
+                if part in sought or part.startswith(prefixes or ("\0",)):
                     yield start, stop
 
 
 def add(writing: Writing, table: str, rows: Iterable[tuple[int, str]]) -> None:
     """Index new texts (ID, text). Texts in other scripts are skipped."""
-    found = [(number, told) for number, words in rows if (told := parts(words))]
-    if not found:
+    parts_of_rows = [(number, its_parts) for number, words in rows if (its_parts := parts(words))]
+    if not parts_of_rows:
         return
     if writing.sqlite:
-        writing.connection.exec_driver_sql(f"INSERT INTO {table} (rowid, pairs) VALUES (?, ?)", found)
+        writing.connection.exec_driver_sql(f"INSERT INTO {table} (rowid, pairs) VALUES (?, ?)", parts_of_rows)
     else:
-        vectors = ((number, told.split(" ")) for number, told in found)
-        writing.copy(table, [(number, " ".join(f"'{part}'" for part in its), len(its)) for number, its in vectors])
+        vectors = ((number, its_parts.split(" ")) for number, its_parts in parts_of_rows)
+        writing.copy(
+            table,
+            [(number, " ".join(f"'{part}'" for part in its_words), len(its_words)) for number, its_words in vectors],
+        )
 
 
 def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> None:
     """Remove texts (ID, text) from the index. They must be equal to the indexed ones."""
-    found = [(number, told) for number, words in rows if (told := parts(words))]
-    if not found:
+    parts_of_rows = [(number, its_parts) for number, words in rows if (its_parts := parts(words))]
+    if not parts_of_rows:
         return
     if writing.sqlite:
         statement = f"INSERT INTO {table} ({table}, rowid, pairs) VALUES ('delete', ?, ?)"
-        writing.connection.exec_driver_sql(statement, found)
+        writing.connection.exec_driver_sql(statement, parts_of_rows)
     else:
-        remove_vectors(writing, table, [number for number, _ in found])
+        remove_vectors(writing, table, [number for number, _ in parts_of_rows])
 
 
 def remove_vectors(writing: Writing, table: str, ids: list[int]) -> None:
@@ -158,17 +161,17 @@ def clear(writing: Writing, table: str) -> None:
     writing.connection.exec_driver_sql(every)
 
 
-def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: dict[str, Any]) -> str:
-    """Return a query for the IDs of candidate texts. `wanted`: folded, with a character of these scripts."""
-    asked = []
-    for run in NO_SPACES.findall(wanted):
+def narrowed(reading: Reading, table: str, key: str, word: str, parameters: dict[str, Any]) -> str:
+    """Return a query for the IDs of candidate texts. `word`: folded, with a character of these scripts."""
+    conditions = []
+    for run in NO_SPACES.findall(word):
         ends = range(max(1, len(run) - 1))
-        asked += [(run[start : start + 2], len(run) == 1) for start in ends]
-    asked = list(dict.fromkeys(asked))[:_ENOUGH]
+        conditions += [(run[start : start + 2], len(run) == 1) for start in ends]
+    conditions = list(dict.fromkeys(conditions))[:_ENOUGH]
     if reading.sqlite:
-        parameters[key] = " ".join(f'"{pair}"{" *" if begins else ""}' for pair, begins in asked)
+        parameters[key] = " ".join(f'"{pair}"{" *" if begins else ""}' for pair, begins in conditions)
         return f"SELECT rowid FROM {table} WHERE {table} MATCH :{key}"
-    parameters[key] = " & ".join(f"'{pair}'{':*' if begins else ''}" for pair, begins in asked)
+    parameters[key] = " & ".join(f"'{pair}'{':*' if begins else ''}" for pair, begins in conditions)
     return f"SELECT id FROM {table} WHERE words @@ CAST(:{key} AS tsquery)"
 
 

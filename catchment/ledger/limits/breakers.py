@@ -47,15 +47,15 @@ def ask(
 
     If a breaker is half open and all permit it, `who` becomes the prober.
     """
-    found = _load(writing, keys)
-    results = {key: breaker.ask(now, who, alive) for key, breaker in found.items()}
+    stored = _load(writing, keys)
+    results = {key: breaker.ask(now, who, alive) for key, breaker in stored.items()}
     waits = [until - now for _, until in results.values() if until is not None]
     if waits:
         return max(waits), True
     for key, (breaker, _) in results.items():
-        if breaker != found[key]:
+        if breaker != stored[key]:
             _save(writing, key, breaker)
-    return None, bool(found)
+    return None, bool(stored)
 
 
 def failed(writing: Writing, now: int, key: str, *, login: bool = False) -> None:

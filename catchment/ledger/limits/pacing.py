@@ -181,17 +181,17 @@ class Pacing:
         If a breaker is half open, `owner` becomes the prober.
         """
         with self._store.read() as reading:
-            found = self._open_breakers(reading, source, limits)
-            if not found and self._bucket_wait(reading, limits) is None:
+            open_breakers = self._open_breakers(reading, source, limits)
+            if not open_breakers and self._bucket_wait(reading, limits) is None:
                 return None
         with self._store.write() as writing:
             now = self._monotonic.now(writing)
             wait, _ = breakers.ask(writing, now, _breakers_of(source, limits), owner, self._alive)
             if wait is not None:
                 _count(writing, source, "breaker")
-                if any(row.locked for row in found):
+                if any(row.locked for row in open_breakers):
                     return WaitKind.LOGIN.of(source)
-                of_host = any(row.key == breakers.of_host(limits.host) for row in found) if limits else False
+                of_host = any(row.key == breakers.of_host(limits.host) for row in open_breakers) if limits else False
                 kind = WaitKind.HOST_FAILURES if of_host else WaitKind.FAILURES
                 return kind.of(source, from_micros(writing.now + wait))
             if (pause := self._bucket_wait(writing, limits)) is not None:
@@ -216,9 +216,9 @@ class Pacing:
             return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
 
     def _open_breakers(self, reading: Reading, source: str, limits: HostLimits | None) -> list[BreakerRow]:
-        mine = _breakers_of(source, limits)
+        keys = _breakers_of(source, limits)
         rows = breakers.every(reading, self._monotonic.now(reading), self._monotonic)
-        return [row for row in rows if row.key in mine and row.opened]
+        return [row for row in rows if row.key in keys and row.opened]
 
     def _bucket_wait(self, reading: Reading, limits: HostLimits | None) -> Wait | None:
         if limits is None:

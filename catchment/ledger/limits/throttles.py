@@ -135,8 +135,8 @@ class Quota:
     def spend(self, number: int) -> None:
         """Count started jobs."""
         for count in self._counts if number else ():
-            mine = throttles.c.scope == count.where
-            self._writing.execute(update(throttles).where(mine).values(began=count.began + number, hour=count.hour))
+            of_scope = throttles.c.scope == count.where
+            self._writing.execute(update(throttles).where(of_scope).values(began=count.began + number, hour=count.hour))
 
 
 def rule_of(reading: Reading, source: str) -> Rule:
@@ -171,9 +171,9 @@ def _rules(reading: Reading, scopes: Iterable[str]) -> dict[str, Rule]:
 def _counts(reading: Reading, source_id: int, monotonic: MonotonicClock) -> list[_Count]:
     now = monotonic.now(reading)
     source = reading.execute(select(sources.c.name, sources.c.kind).where(sources.c.id == source_id)).one()
-    mine = throttles.c.scope.in_(_scopes(source.kind, source.name))
+    of_source = throttles.c.scope.in_(_scopes(source.kind, source.name))
     counts = []
-    for row in reading.execute(select(throttles).where(mine)).all():
+    for row in reading.execute(select(throttles).where(of_source)).all():
         rule = Rule.of_json(from_json(row.rule))
         if rule.active is None and rule.per_hour is None:
             continue

@@ -107,26 +107,31 @@ class Incidents:
         if not changed:
             return []
         with self._store.write() as writing:
-            return [self._saved(writing, one) for one in changed]
+            return [self._saved(writing, incident) for incident in changed]
 
-    def _saved(self, writing: Writing, one: Incident) -> Incident:
+    def _saved(self, writing: Writing, incident: Incident) -> Incident:
         values = {
-            "message": one.message,
-            "remedy": one.remedy,
-            "closed_at": maybe_micros(one.closed_at),
-            "timeline": _timeline(one.timeline),
+            "message": incident.message,
+            "remedy": incident.remedy,
+            "closed_at": maybe_micros(incident.closed_at),
+            "timeline": _timeline(incident.timeline),
         }
-        number = one.id or writing.ids("incidents")[0]
-        mine = incidents.c.id == number
-        if one.id:
-            known = _row(writing.execute(select(incidents).where(mine)).one()).timeline
-            moments = dict.fromkeys((*known, *one.timeline))
+        number = incident.id or writing.ids("incidents")[0]
+        of_number = incidents.c.id == number
+        if incident.id:
+            known = _row(writing.execute(select(incidents).where(of_number)).one()).timeline
+            moments = dict.fromkeys((*known, *incident.timeline))
             values["timeline"] = _timeline(sorted(moments, key=lambda moment: moment.at))
-            writing.execute(update(incidents).where(mine).values(values))
+            writing.execute(update(incidents).where(of_number).values(values))
         else:
-            row = {"id": number, "reason": one.reason, "subject": one.subject, "opened_at": to_micros(one.opened_at)}
+            row = {
+                "id": number,
+                "reason": incident.reason,
+                "subject": incident.subject,
+                "opened_at": to_micros(incident.opened_at),
+            }
             writing.execute(insert(incidents).values(row | values))
-        return _row(writing.execute(select(incidents).where(mine)).one())
+        return _row(writing.execute(select(incidents).where(of_number)).one())
 
     def acknowledge(self, number: int, actor: str, note: str = "") -> Incident:
         """Record that a person knows of an incident, with a note. Raises NotFound."""
@@ -165,7 +170,7 @@ def _row(row: AnyRow) -> Incident:
         maybe_time(row.closed_at),
         row.message,
         row.remedy,
-        tuple(Moment(from_micros(at), event, said) for at, event, said in from_json(row.timeline) or ()),
+        tuple(Moment(from_micros(at), event, text) for at, event, text in from_json(row.timeline) or ()),
         maybe_time(row.acknowledged_at),
         row.acknowledged_by,
         row.note,

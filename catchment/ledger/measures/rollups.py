@@ -98,11 +98,11 @@ class Measures:
         span: Label[int] = literal_column(f"at / {seconds} * {seconds}").label("span")
         labels = (literal_column("''") if whole else measures.c.labels).label("series")
         source = (measures.c.source_id if apart else literal_column("0")).label("source")
-        wanted = (measures.c.metric == metric.name) & (
+        selected = (measures.c.metric == metric.name) & (
             measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds
         )
         if source_id is not None:
-            wanted &= measures.c.source_id == source_id
+            selected &= measures.c.source_id == source_id
         keys = text("span"), text("series"), text("source")
         if metric.kind is Kind.GAUGE:
             n = func.sum(measures.c.n)
@@ -110,7 +110,7 @@ class Measures:
                 select(
                     span, labels, source, n.label("n"), (func.sum(measures.c.total) / func.nullif(n, 0)).label("mean")
                 )
-                .where(wanted)
+                .where(selected)
                 .group_by(text("span"), measures.c.labels, measures.c.source_id)
                 .subquery()
             )
@@ -118,7 +118,7 @@ class Measures:
             statement = select(means.c.span, means.c.series, means.c.source, samples, samples * func.sum(means.c.mean))
         else:
             summed = _SUMMED if metric.kind is Kind.HISTOGRAM else _SUMMED[:2]
-            statement = select(span, labels, source, *summed).where(wanted)
+            statement = select(span, labels, source, *summed).where(selected)
         with self._store.read() as reading:
             rows = reading.execute(statement.group_by(*keys).order_by(*keys)).all()
         return [

@@ -228,24 +228,28 @@ class Outbox:
     def due(self) -> list[str]:
         """Return the names of the sinks that have something to receive now."""
         last = select(func.max(table.c.position)).scalar_subquery()
-        its = sinks_table.c
-        has_work = its.compared.is_not(None) | (func.coalesce(last, 0) > its.position)
+        columns = sinks_table.c
+        has_work = columns.compared.is_not(None) | (func.coalesce(last, 0) > columns.position)
         with self._store.read() as reading:
-            mine = select(its.name).where(its.state != SinkState.PAUSED, its.not_before <= reading.now, has_work)
-            return list(reading.execute(mine).scalars())
+            due = select(columns.name).where(
+                columns.state != SinkState.PAUSED, columns.not_before <= reading.now, has_work
+            )
+            return list(reading.execute(due).scalars())
 
     def refusals(self, sink: SinkRow, limit: int = 100) -> dict[int, str]:
         """Return documents that a sink did not accept, with its reasons."""
-        mine = select(refused_documents.c.document_id, refused_documents.c.reason)
-        mine = mine.where(refused_documents.c.sink_id == sink.id).order_by(refused_documents.c.document_id).limit(limit)
+        query = select(refused_documents.c.document_id, refused_documents.c.reason)
+        query = (
+            query.where(refused_documents.c.sink_id == sink.id).order_by(refused_documents.c.document_id).limit(limit)
+        )
         with self._store.read() as reading:
-            return dict(reading.execute(mine).tuples().all())
+            return dict(reading.execute(query).tuples().all())
 
     def changes(self, sink: SinkRow, limit: int) -> tuple[list[int], int]:
         """Return the next changed documents that a sink has not received, and its position once it has."""
-        mine = select(table.c.document_id, table.c.position).where(table.c.position > sink.position)
+        query = select(table.c.document_id, table.c.position).where(table.c.position > sink.position)
         with self._store.read() as reading:
-            rows = reading.execute(mine.order_by(table.c.position).limit(limit)).tuples().all()
+            rows = reading.execute(query.order_by(table.c.position).limit(limit)).tuples().all()
         return [number for number, _ in rows], rows[-1][1] if rows else sink.position
 
     def versions(self, after: int, limit: int, *, vectors: bool = False) -> dict[int, str]:
@@ -275,7 +279,7 @@ class Outbox:
 
         `compared`: `LAST_ID` at its end. `stamp`: the new one of the place, if the delivery wrote there.
         """
-        its = sinks_table.c
+        columns = sinks_table.c
         with self._store.write() as writing:
             for part in in_parts(handled):
                 old = refused_documents.c.document_id.in_(part) & (refused_documents.c.sink_id == sink.id)
@@ -286,13 +290,13 @@ class Outbox:
                 values["position"] = position
             if stamp is not None:
                 values["stamp"] = stamp
-            writing.execute(update(sinks_table).where(its.id == sink.id).values(values))
+            writing.execute(update(sinks_table).where(columns.id == sink.id).values(values))
             if compared is not None:
                 # Unless a command started another comparison meanwhile.
-                mine = (its.id == sink.id) & (its.compared == sink.compared)
+                unchanged = (columns.id == sink.id) & (columns.compared == sink.compared)
                 further = None if compared == LAST_ID else compared
-                writing.execute(update(sinks_table).where(mine).values(compared=further))
-            least = select(func.min(its.position)).scalar_subquery()
+                writing.execute(update(sinks_table).where(unchanged).values(compared=further))
+            least = select(func.min(columns.position)).scalar_subquery()
             writing.execute(delete(table).where(table.c.position <= least))
         return self._again(sink)
 
@@ -319,10 +323,10 @@ class Outbox:
         wait = min(_FIRST_WAIT * 2 ** min(sink.failures, _MOST_DOUBLINGS), _LONGEST_WAIT)
         until = self._store.now() + wait // timedelta(microseconds=1)
         # Unless a command resumed it meanwhile.
-        mine = (sinks_table.c.id == sink.id) & (sinks_table.c.failures == sink.failures)
+        unchanged = (sinks_table.c.id == sink.id) & (sinks_table.c.failures == sink.failures)
         with self._store.write() as writing:
             values = {"failures": sink.failures + 1, "not_before": until, "error": error}
-            writing.execute(update(sinks_table).where(mine).values(values))
+            writing.execute(update(sinks_table).where(unchanged).values(values))
 
     def new_stamp(self, sink: SinkRow) -> str:
         """Return a text that no place ever had: the home and the sink that write there, and a random part."""
@@ -362,8 +366,8 @@ def lacks_triggers(reading: Reading) -> bool:
     if reading.execute(select(sinks_table.c.id).limit(1)).first() is None:
         return False
     names = "SELECT name FROM sqlite_master" if reading.sqlite else "SELECT tgname AS name FROM pg_trigger"
-    found = reading.execute(text(f"SELECT count(*) FROM ({names}) AS triggers WHERE name LIKE 'outbox!_%' ESCAPE '!'"))
-    return int(found.scalar_one()) < (len(_ROWS) if reading.sqlite else 1)
+    count = reading.execute(text(f"SELECT count(*) FROM ({names}) AS triggers WHERE name LIKE 'outbox!_%' ESCAPE '!'"))
+    return int(count.scalar_one()) < (len(_ROWS) if reading.sqlite else 1)
 
 
 def compare_all(writing: Writing) -> None:

@@ -58,8 +58,8 @@ def _head(vectors: bool, *more: Any) -> Select[Any]:
     if vectors:
         # With the model that searches use: it has all vectors.
         searched = embeddings.c.space_id == select(search_model.c.space_id).scalar_subquery()
-        mine = select(func.max(embeddings.c.id)).where(embeddings.c.content_id == documents.c.content_id, searched)
-        last = mine.scalar_subquery()
+        latest = select(func.max(embeddings.c.id)).where(embeddings.c.content_id == documents.c.content_id, searched)
+        last = latest.scalar_subquery()
     return (
         select(documents, items.c.locator, sources.c.name.label("source"), sources.c.kind, last.label("last_vector"))
         .add_columns(contents.c.hash, contents.c.normalizer, *more)
@@ -71,20 +71,20 @@ def _head(vectors: bool, *more: Any) -> Select[Any]:
 
 def _vectors(reading: Reading, of_chunks: Mapping[int, Mapping[int, Chunk]]) -> defaultdict[int, list[ChunkVector]]:
     """Return the vectors of contents by the model that searches use."""
-    found = defaultdict[int, list[ChunkVector]](list)
+    vectors = defaultdict[int, list[ChunkVector]](list)
     numbers = {number: index for parts in of_chunks.values() for index, number in enumerate(parts)}
-    its = embeddings.c
-    mine = (
-        select(its.content_id, its.chunk_id, its.part, its.vector, spaces.c.name)
-        .join_from(embeddings, spaces, spaces.c.id == its.space_id)
+    columns = embeddings.c
+    of_contents = (
+        select(columns.content_id, columns.chunk_id, columns.part, columns.vector, spaces.c.name)
+        .join_from(embeddings, spaces, spaces.c.id == columns.space_id)
         .join(search_model, search_model.c.space_id == spaces.c.id)
-        .where(among(reading, its.content_id, list(of_chunks)), its.vector.is_not(None))
-        .order_by(its.chunk_id, its.part)
+        .where(among(reading, columns.content_id, list(of_chunks)), columns.vector.is_not(None))
+        .order_by(columns.chunk_id, columns.part)
     )
-    for content_id, chunk_id, part, vector, model in reading.execute(mine).tuples():
+    for content_id, chunk_id, part, vector, model in reading.execute(of_contents).tuples():
         values = struct.unpack(f"{len(vector)}b", vector)
-        found[content_id].append(ChunkVector(numbers[chunk_id], part, model, values))
-    return found
+        vectors[content_id].append(ChunkVector(numbers[chunk_id], part, model, values))
+    return vectors
 
 
 def _whole(vectors: bool) -> Select[Any]:
@@ -143,8 +143,8 @@ def _parts(
     """Return the links, entities and chunks of contents, chunks by ID."""
     of_links, of_entities = defaultdict[int, list[Link]](list), defaultdict[int, list[Entity]](list)
     of_chunks = defaultdict[int, dict[int, Chunk]](dict)
-    mine = select(links).where(among(reading, links.c.content_id, content_ids))
-    for row in reading.execute(mine.order_by(links.c.content_id, links.c.position)):
+    query = select(links).where(among(reading, links.c.content_id, content_ids))
+    for row in reading.execute(query.order_by(links.c.content_id, links.c.position)):
         link = Link(LinkKind(row.kind), row.target, row.anchor, row.label, row.start, row.stop)
         of_links[row.content_id].append(link)
     named = select(entities).where(among(reading, entities.c.content_id, content_ids))
