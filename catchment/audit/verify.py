@@ -8,7 +8,8 @@ job went only through permitted states. `--key` is the public key to expect: `ca
 was made.
 
 Trusts nothing in the folder: each number that it prints is counted or has been checked, hidden characters are printed as
-escapes, and memory grows only with the number of rows. Catchment uses the same functions when it makes and checks the history.
+escapes, and memory grows only with the number of rows. The hash of a row and the table of states stand a second time here,
+because this file must run alone; tests compare them with those of the ledger.
 """
 
 from __future__ import annotations

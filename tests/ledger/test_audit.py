@@ -24,7 +24,7 @@ from catchment.audit.comparison import Fate, compare
 from catchment.audit.signing import public_key, rotate
 from catchment.audit.tree import Tree
 from catchment.errors import AccessDenied, BadInput, FetchFailed, NotFound, Refused, SkipReason
-from catchment.ledger.db.database import link
+from catchment.ledger.db.history_chain import link
 from catchment.ledger.db.job_states import ARROWS
 from catchment.ledger.db.schema import history
 from catchment.model import Failure, Priority, Skip

@@ -27,7 +27,7 @@ from catchment.audit.comparison import KeyOwner, compare
 from catchment.audit.signing import public_key, rotate
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
-from catchment.ledger.db.database import link
+from catchment.ledger.db.history_chain import link
 from catchment.pacing.operator_rules import Rule
 from catchment.runtime.home import Home
 from tests.ledger import forged_bundles

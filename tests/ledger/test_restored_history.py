@@ -24,7 +24,7 @@ from catchment.audit.tree import Tree
 from catchment.errors import ConfigError, HomeUnavailable, LedgerCorrupt, Refused, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
-from catchment.ledger.db.database import link
+from catchment.ledger.db.history_chain import link
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.views.health import last_check

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Select, Table, select
 
 from catchment.ledger.db.database import Reading, from_json
+from catchment.ledger.db.history_chain import walk
 from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.schema import chain, contents, documents, jobs, sources, throttles
 from catchment.ledger.db.schema import history as events
-from catchment.ledger.jobs import history
 
 
 class Trail:
@@ -28,7 +28,7 @@ class Trail:
 
     def history(self, report: Callable[[str], None]) -> Iterator[tuple[Sequence[tuple[Any, ...]], Sequence[bytes]]]:
         """Yield the rows of the history and their hashes, in parts. Passes a sentence for each inconsistency to `report`."""
-        return history.walk(self._reading, report)
+        return walk(self._reading, report)
 
     def proof(self, number: int) -> bytes:
         """Return the hash of a row of the history; empty if there is no such row."""

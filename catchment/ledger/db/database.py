@@ -46,6 +46,7 @@ from catchment.ledger.db import schema, visible
 from catchment.ledger.db.checkpoints import Checkpoints
 from catchment.ledger.db.connections import limit_time, make_engine, parse, sqlite_file
 from catchment.ledger.db.driver_errors import DAMAGED, translated
+from catchment.ledger.db.history_chain import extend
 from catchment.ledger.db.ownership import Ownership
 from catchment.pacing.boot_clock import ServerClock
 from catchment.runtime.home import Home
@@ -110,11 +111,6 @@ def from_json(value: str | None) -> Any:
 def as_map(rows: Rows) -> dict[Any, Any]:
     """Return rows of two columns as a mapping."""
     return {row[0]: row[1] for row in rows.all()}
-
-
-def link(previous: bytes, row: Sequence[Any]) -> bytes:
-    """Return the hash of a history row, chained to all previous rows."""
-    return hashlib.sha256(previous + orjson.dumps(row)).digest()
 
 
 def json_list(values: Collection[Any]) -> str:
@@ -250,17 +246,8 @@ class Writing(Reading):
 
     def write_history(self) -> None:
         """Append the recorded events to the chain. Called once, before the commit."""
-        if not self._events:
-            return
-        length, previous = self.execute(select(schema.chain.c.length, schema.chain.c.hash)).one()
-        rows = []
-        for number, what in enumerate(self._events, start=length + 1):
-            row = (number, self.now, *what)
-            previous = link(previous, row)
-            rows.append((*row, previous))
-        self.insert(schema.history, rows)
-        self.insert(schema.moves, [(length + 1 + index, *place) for index, *place in self._places])
-        self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
+        if self._events:
+            extend(self, self._events, self._places)
 
     def write_measures(self) -> None:
         """Add the tally to the rollups of this minute. Called once, before the commit."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, update
 
-from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, link, to_micros
+from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, to_micros
+from catchment.ledger.db.history_chain import ERASED, walk
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import Event
 from catchment.ledger.db.schema import chain, history, jobs, moves
 from catchment.runtime.process import IN_PREFECT, OPERATOR
 
 _MOST_FINDINGS = 20
-ERASED = ""
-"""The event of an erased row, of which only the number and the hash are left."""
 _ERASED = {
     **dict.fromkeys(("source_id", "item_id", "job_id", "sync_id", "attempt", "reason")),
     **{"at": 0, "actor": "", "event": ERASED},
@@ -176,34 +174,3 @@ def _guard(writing: Writing, *, is_on: bool) -> None:
     else:
         for verb in ("update", "delete"):
             writing.connection.exec_driver_sql(f"DROP TRIGGER history_no_{verb}")
-
-
-def walk(
-    reading: Reading, report: Callable[[str], None]
-) -> Iterator[tuple[Sequence[tuple[Any, ...]], Sequence[bytes]]]:
-    """Yield the rows of the history and their hashes, in parts. Passes a sentence for each inconsistency to `report`.
-
-    The hash is also the last column of a row.
-    """
-    previous, number = b"", 0
-    for rows in reading.in_parts(select(history), history.c.id):
-        proofs = [row[-1] for row in rows]
-        if set(map(type, proofs)) != {bytes}:
-            # SQLite stores any type in any column.
-            proofs = [proof if type(proof) is bytes else b"" for proof in proofs]
-        for row, proof in zip(rows, proofs, strict=True):
-            number += 1
-            try:
-                is_linked = link(previous, row[:-1]) == proof
-            except TypeError:
-                is_linked = False
-            if row[0] != number:
-                report(f"Row {number} of the history is missing")
-                number = row[0]
-            elif not is_linked and row[3] != ERASED:
-                report(f"Row {number} of the history was changed")
-            previous = proof
-        yield rows, proofs
-    length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
-    if length != number or (number and head != previous):
-        report(f"The history ends at row {number} and should end at row {length}")
