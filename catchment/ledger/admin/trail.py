@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Select, Table, select
 
 from catchment.ledger.db.database import Reading, from_json
-from catchment.ledger.db.history_chain import walk
 from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.schema import chain, contents, documents, jobs, sources, throttles
 from catchment.ledger.db.schema import history as events
+from catchment.ledger.jobs.history import walk
 
 
 class Trail:

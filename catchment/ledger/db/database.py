@@ -46,7 +46,7 @@ from catchment.ledger.db import schema, visible
 from catchment.ledger.db.checkpoints import Checkpoints
 from catchment.ledger.db.connections import limit_time, make_engine, parse, sqlite_file
 from catchment.ledger.db.driver_errors import DAMAGED, translated
-from catchment.ledger.db.history_chain import extend
+from catchment.ledger.db.history_chain import chained
 from catchment.ledger.db.ownership import Ownership
 from catchment.pacing.boot_clock import ServerClock
 from catchment.runtime.home import Home
@@ -246,8 +246,13 @@ class Writing(Reading):
 
     def write_history(self) -> None:
         """Append the recorded events to the chain. Called once, before the commit."""
-        if self._events:
-            extend(self, self._events, self._places)
+        if not self._events:
+            return
+        length, previous = self.execute(select(schema.chain.c.length, schema.chain.c.hash)).one()
+        rows = chained(self._events, length, previous, self.now)
+        self.insert(schema.history, rows)
+        self.insert(schema.moves, [(length + 1 + index, *place) for index, *place in self._places])
+        self.execute(update(schema.chain).values(length=length + len(rows), hash=rows[-1][-1]))
 
     def write_measures(self) -> None:
         """Add the tally to the rollups of this minute. Called once, before the commit."""

@@ -6,16 +6,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import orjson
-from sqlalchemy import select, update
-
-from catchment.ledger.db.schema import chain, history, moves
-
-if TYPE_CHECKING:
-    from catchment.ledger.db.database import Reading, Writing
 
 ERASED = ""
 """The event of an erased row, of which only the number and the hash are left."""
@@ -26,32 +20,25 @@ def link(previous: bytes, row: Sequence[Any]) -> bytes:
     return hashlib.sha256(previous + orjson.dumps(row)).digest()
 
 
-def extend(writing: Writing, events: Sequence[tuple[Any, ...]], places: Sequence[tuple[Any, ...]]) -> None:
-    """Append the events of a transaction to the chain.
-
-    `places`: the previous locators of moved items, each with the index of its event and the item. They are not part of the
-    chain, because they may have to be deleted.
-    """
-    length, previous = writing.execute(select(chain.c.length, chain.c.hash)).one()
+def chained(events: Iterable[tuple[Any, ...]], length: int, previous: bytes, now: int) -> list[tuple[Any, ...]]:
+    """Return the rows that extend a history of `length` rows by these events; `previous` is the hash of its last row."""
     rows = []
-    for number, what in enumerate(events, start=length + 1):
-        row = (number, writing.now, *what)
+    for number, event in enumerate(events, start=length + 1):
+        row = (number, now, *event)
         previous = link(previous, row)
         rows.append((*row, previous))
-    writing.insert(history, rows)
-    writing.insert(moves, [(length + 1 + index, *place) for index, *place in places])
-    writing.execute(update(chain).values(length=length + len(rows), hash=previous))
+    return rows
 
 
-def walk(
-    reading: Reading, report: Callable[[str], None]
+def checked(
+    parts: Iterable[Sequence[tuple[Any, ...]]], length: int, head: bytes, report: Callable[[str], None]
 ) -> Iterator[tuple[Sequence[tuple[Any, ...]], Sequence[bytes]]]:
     """Yield the rows of the history and their hashes, in parts. Passes a sentence for each inconsistency to `report`.
 
-    The hash is also the last column of a row.
+    The hash is also the last column of a row. `length`, `head`: the number of rows and the last hash, as stored beside them.
     """
     previous, number = b"", 0
-    for rows in reading.in_parts(select(history), history.c.id):
+    for rows in parts:
         proofs = [row[-1] for row in rows]
         if set(map(type, proofs)) != {bytes}:
             # SQLite stores any type in any column.
@@ -69,6 +56,5 @@ def walk(
                 report(f"Row {number} of the history was changed")
             previous = proof
         yield rows, proofs
-    length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
     if length != number or (number and head != previous):
         report(f"The history ends at row {number} and should end at row {length}")

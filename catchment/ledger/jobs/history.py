@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, update
 
 from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, to_micros
-from catchment.ledger.db.history_chain import ERASED, walk
+from catchment.ledger.db.history_chain import ERASED, checked
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import Event
 from catchment.ledger.db.schema import chain, history, jobs, moves
@@ -174,3 +174,11 @@ def _guard(writing: Writing, *, is_on: bool) -> None:
     else:
         for verb in ("update", "delete"):
             writing.connection.exec_driver_sql(f"DROP TRIGGER history_no_{verb}")
+
+
+def walk(
+    reading: Reading, report: Callable[[str], None]
+) -> Iterator[tuple[Sequence[tuple[Any, ...]], Sequence[bytes]]]:
+    """Yield the rows of the history and their hashes, in parts. Passes a sentence for each inconsistency to `report`."""
+    length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
+    return checked(reading.in_parts(select(history), history.c.id), length, head, report)
