@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, update
 
