@@ -17,10 +17,11 @@ class Rule:
     """Limits set by an operator; unset fields are None or empty.
 
     `profile` and `at_once` limit requests to one host. `active` limits concurrent jobs, `per_hour` the jobs started per hour.
-    `blackouts` are windows in the syntax of `windows.parse`.
+    `blackouts` are windows in the syntax of `windows.parse`. `why`: the reason of the pause.
     """
 
     paused: bool = False
+    why: str = ""
     profile: RateProfile | None = None
     at_once: int | None = None
     active: int | None = None
@@ -36,7 +37,7 @@ class Rule:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, (), False)}
+        return {name: value for name, value in asdict(self).items() if value not in (None, (), False, "")}
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> Rule:
@@ -46,7 +47,12 @@ class Rule:
         return cls(**(fields | read))
 
     def __str__(self) -> str:
-        parts = (f"{name.replace('_', ' ')} {_words(value)}".rstrip() for name, value in self.as_json().items())
+        fields = self.as_json()
+        why = f"({fields.pop('why')})" if self.why else ""
+        parts = (
+            f"{name.replace('_', ' ')} {why if value is True else _words(value)}".rstrip()
+            for name, value in fields.items()
+        )
         return ", ".join(parts) or "nothing"
 
 
@@ -55,6 +61,7 @@ def strictest(rules: Iterable[Rule]) -> Rule:
     rules = list(rules)
     return Rule(
         paused=any(rule.paused for rule in rules),
+        why=next((rule.why for rule in rules if rule.paused and rule.why), ""),
         profile=min(filter(None, (rule.profile for rule in rules)), key=lambda profile: profile.rate, default=None),
         at_once=min(filter(None, (rule.at_once for rule in rules)), default=None),
         active=min(filter(None, (rule.active for rule in rules)), default=None),
@@ -74,4 +81,4 @@ def windows_of(rule: Rule) -> list[windows.Window]:
 
 
 def _words(value: object) -> str:
-    return "" if value is True else " and ".join(value) if isinstance(value, tuple) else str(value)
+    return " and ".join(value) if isinstance(value, tuple) else str(value)

@@ -32,10 +32,11 @@ class HostStatus:
 
 
 def rules(ledger: Ledger) -> dict[str, str]:
-    """Return the combined rules of each source as text, by name. Sources without rules are omitted."""
+    """Return the combined limits of each source as text, by name, without pauses: these are waits. None: it is omitted."""
     if not ledger.throttles.all():
         return {}
-    combined = {source.name: ledger.throttles.of(source.name) for source in ledger.sources.all()}
+    names = [source.name for source in ledger.sources.all()]
+    combined = {name: replace(ledger.throttles.of(name), paused=False, why="") for name in names}
     return {name: str(rule) for name, rule in combined.items() if rule.as_json()}
 
 

@@ -204,10 +204,12 @@ def _print(state: Mapping[str, list[dict[str, Any]]]) -> None:
 
 def _rule(row: Mapping[str, Any]) -> str:
     parts = [
-        "paused" if name == "paused" else f"{name.replace('_', ' ')} {' and '.join(v) if isinstance(v, tuple) else v}"
+        f"{name.replace('_', ' ')} {' and '.join(v) if isinstance(v, tuple) else v}"
         for name, v in row.items()
-        if name not in ("scope", "since", "begun_this_hour", "hour_ends")
+        if name not in ("paused", "why", "scope", "since", "begun_this_hour", "hour_ends")
     ]
+    if row.get("paused"):
+        parts.insert(0, f"paused ({row['why']})" if row.get("why") else "paused")
     if row["hour_ends"] is not None:
         parts.append(f"{row['begun_this_hour']} started this hour, which ends {render.when(row['hour_ends'])}")
     return ", ".join(parts)

@@ -207,16 +207,25 @@ def _limits(sources: Iterable[Fields], hosts: Iterable[Fields]) -> Iterator[str]
     for source in active:
         if source["rule"]:
             yield f"{source['name']}: limited to {source['rule']}"
+    yield from _waits(wait for source in active for wait in source["waits"])
     for source in active:
-        yield from _waits(source["name"], "jobs", source["waits"], source["quota"])
+        yield from _quota(source["name"], "jobs", source["quota"])
     for host in hosts:
-        yield from _waits(host["host"], "requests", [host["wait"]] if host["wait"] else [], host["quota"])
+        yield from _waits([host["wait"]] if host["wait"] else [])
+        yield from _quota(host["host"], "requests", host["quota"])
 
 
-def _waits(name: str, unit: str, waits: Iterable[Fields], quota: Fields | None) -> Iterator[str]:
+def _waits(waits: Iterable[Fields]) -> Iterator[str]:
+    """Return one line for each wait; sources that wait for the same share it."""
+    subjects: dict[str, list[str]] = {}
     for fields in waits:
         wait = Wait(**{**fields, "kind": WaitKind(fields["kind"])})
-        yield f"{wait.subject}: {wait.sentence(render.clock)}; {wait.remedy}"
+        subjects.setdefault(f"{wait.sentence(render.clock)}; {wait.remedy}", []).append(wait.subject)
+    for text, names in subjects.items():
+        yield f"{', '.join(names)}: {text}"
+
+
+def _quota(name: str, unit: str, quota: Fields | None) -> Iterator[str]:
     if quota:
         yield f"{name}: {quota['left']} of {quota['allowed']} {unit} left{_until(quota['until']) or ' this hour'}"
 
@@ -232,6 +241,6 @@ def _warnings(found: Fields) -> Iterator[str]:
     for source in found["sources"]:
         name = source["name"]
         if source["state"] == "paused":
-            yield from _waits(name, "", source["waits"][:1], None)
+            yield from _waits(source["waits"][:1])
         if quarantined := source["jobs"].get("quarantined", 0):
             yield f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`"

@@ -23,6 +23,8 @@ def change(desk: Desk, where: str, actor: str, reason: str = "", **limits: Any) 
     """
     with desk.writing() as ledger:
         canonical = _canonical(desk, ledger, where)
+        if "paused" in limits:
+            limits["why"] = reason if limits["paused"] else ""
         rule = replace(ledger.throttles.get(canonical), **limits)
         ledger.throttles.put(canonical, rule, actor, reason)
         if not rule.paused:

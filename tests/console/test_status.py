@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catchment.ledger import Ledger
+from catchment.ledger import WHOLE, Ledger
+from catchment.model import Priority
 from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
 from catchment.runtime import watch_status
@@ -249,3 +250,17 @@ def test_watch_repeats_the_status_until_interrupted(cli: Cli, filled: Path, monk
     response = cli("status", "--watch")
     assert (response.code, response.out.count("SOURCE  KIND"), "\x1b" in response.out) == (130, 2, False)
     assert cli("status", "--watch", "--json").code == 2
+
+
+def test_pause_of_all_sources_is_told_once_with_its_reason(cli: Cli, filled: Path) -> None:
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        other = ledger.sources.put("other", "obsidian", Priority.NORMAL)
+        ledger.consents.give(other.id, {WHOLE}, "configuration", None)
+    assert cli("queue", "pause", "--reason", "on the train").code == 0
+    lines = [line for line in cli("status").out.splitlines() if "on the train" in line]
+    assert lines == ["notes, other: throttled (paused by an operator: on the train); see `catchment throttle show`"]
+    assert "paused (on the train)" in cli("throttle", "show").out
+    assert "limited to" not in cli("status").out
+    assert cli("queue", "resume").code == 0
+    assert "on the train" not in cli("throttle", "show").out
+    assert "all: paused, before: nothing; on the train" in cli("throttle", "history").out

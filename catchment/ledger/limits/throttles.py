@@ -86,7 +86,7 @@ class Throttles:
         with self._store.read() as reading:
             rule = rule_of(reading, source)
             if rule.paused:
-                return WaitKind.RULE.of(source)
+                return WaitKind.RULE.of(source, why=f"{WaitKind.RULE.why}: {rule.why}" if rule.why else "")
             until = blocked_until(rule, reading.now)
             return None if until is None else WaitKind.BLACKOUT.of(source, from_micros(until))
 
@@ -199,6 +199,8 @@ def _tell(writing: Writing, where: str, before: Rule, after: Rule, actor: str, r
     source_id = None
     if kind == "source":
         source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
+    # The reason is at the end of the line.
+    before, after = replace(before, why=""), replace(after, why="")
     event = "throttle cleared" if after == Rule() else "throttle set"
     if replace(before, paused=after.paused) == after:
         event = "paused" if after.paused else "resumed"
