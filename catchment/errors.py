@@ -55,6 +55,20 @@ _SIMILAR = 0.7
 """Similarity of a misspelled name, as difflib measures it. With its 0.6, `nope` resembles `notes`."""
 
 
+def split_remedy(message: str) -> tuple[str, str]:
+    """Return problem and remedy of "problem; remedy"; the remedy may be empty. Parentheses and code are not split."""
+    depth, is_code = 0, False
+    for place, character in enumerate(message):
+        if character == "`":
+            is_code = not is_code
+        elif character in "()" and not is_code:
+            depth = max(0, depth + (1 if character == "(" else -1))
+        elif message.startswith("; ", place) and not depth and not is_code:
+            return message[:place], message[place + 2 :]
+    problem, _, remedy = message.partition("; ") if depth or is_code else (message, "", "")
+    return problem, remedy
+
+
 def did_you_mean(name: str, names: Iterable[str], otherwise: str, most: int = 1) -> str:
     """Return the question whether one of the `most` similar names was meant, or `otherwise` if no name is similar."""
     from difflib import get_close_matches

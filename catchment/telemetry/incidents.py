@@ -17,6 +17,7 @@ from catchment.errors import (
     RateLimited,
     SourceError,
     SourceInvalid,
+    split_remedy,
 )
 
 _SLEPT_SECONDS = 60.0
@@ -135,13 +136,13 @@ class Condition:
         cls, probe: str, error: object, remedy: str = "", reason: ReasonCode | None = None, subject: str = ""
     ) -> Condition:
         """Return the failure that an error tells of. `remedy`: for an error that names none."""
-        problem, _, own = str(error).partition("; ")
+        problem, own = split_remedy(str(error))
         return cls(probe, FAIL, problem, own or remedy, reason, subject)
 
     @property
     def problem(self) -> str:
         """The message without what changes by itself."""
-        return self.message.partition("; ")[0]
+        return split_remedy(self.message)[0]
 
     @property
     def key(self) -> Key:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from catchment.content.disposable_file import file_size, is_damaged
-from catchment.errors import CatchmentError, NotFound
+from catchment.errors import CatchmentError, NotFound, split_remedy
 from catchment.ledger import OFF, Consent, ConsentState, Ledger, SinkRow, SinkState, Source
 from catchment.model import in_words
 from catchment.pacing.waits import Wait, WaitKind
@@ -204,9 +204,9 @@ def embeddings(meaning: MeaningStatus, failure: str) -> Condition:
     text = f"{meaning.done:,} of {meaning.total:,} passages embedded"
     remedy = ""
     if problem := meaning.reason:
-        problem, _, remedy = problem.partition("; ")
+        problem, remedy = split_remedy(problem)
     elif meaning.setting != OFF and meaning.done < meaning.total and failure:
-        problem = failure.partition("; ")[0]
+        problem, _ = split_remedy(failure)
         remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
     if not problem:
         return Condition("embeddings", OK, text)
@@ -224,7 +224,7 @@ def sink(found: SinkRow, now: datetime) -> Condition:
     if found.state is SinkState.PAUSED:
         return Condition(probe, OK, "; ".join(["paused", *parts]), again)
     if found.error:
-        problem, _, remedy = found.error.partition("; ")
+        problem, remedy = split_remedy(found.error)
         text, remedy = "; ".join([problem, *parts]), remedy or f"correct the cause, then: {again}"
         return Condition(probe, WARN, text, remedy, ReasonCode.SINK_FAILING, f"sink:{found.name}")
     remedy = f"catchment sinks show {found.name}" if found.refused else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from catchment.errors import NotFound, Reason
+from catchment.errors import NotFound, Reason, split_remedy
 from catchment.ledger import (
     Cluster,
     Event,
@@ -240,7 +240,7 @@ def deletions(
 
 def problem_and_remedy(message: str, reason: Reason) -> tuple[str, str]:
     """Return problem and remedy of a failure; the remedy is that of its reason if the message names none."""
-    problem, _, remedy = message.partition("; ")
+    problem, remedy = split_remedy(message)
     return problem, remedy or _HELP[reason]
 
 

@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from catchment.errors import BadInput, CatchmentError, ConfigError, TryAgain
+from catchment.errors import BadInput, CatchmentError, ConfigError, TryAgain, split_remedy
 from catchment.ledger import Incident
 from catchment.pacing.windows import blocked_until, parse
 from catchment.runtime.home import Home
@@ -199,7 +199,7 @@ class Announcer:
             self._channels[channel](incident)
         except (CatchmentError, OSError, ValueError, smtplib.SMTPException, subprocess.SubprocessError) as error:
             # The text of an error may contain an address.
-            problem = str(error).partition("; ")[0] if isinstance(error, CatchmentError) else type(error).__name__
+            problem = split_remedy(str(error))[0] if isinstance(error, CatchmentError) else type(error).__name__
             if self._clock() - delivery.first > _LAST_SECONDS:
                 self._note(incident, f"{channel}: not sent ({problem}); given up")
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from datetime import UTC, datetime, timedelta
 
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, split_remedy
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.secret_references import resolve
@@ -42,7 +42,7 @@ def _of_token(name: str, reference: str) -> Condition:
     try:
         ends = expiry_of(resolve(reference))
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
+        problem, remedy = split_remedy(str(error))
         text = f"cannot read the token: {problem}"
         # A variable that is set for `up` may be unset here, and reading a block needs a running server.
         is_elsewhere = reference.startswith(("env:", "block:"))

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from catchment.errors import CatchmentError, LedgerCorrupt, LedgerUnavailable, NotFound, SourceUnavailable, TryAgain
+from catchment.errors import (
+    CatchmentError,
+    LedgerCorrupt,
+    LedgerUnavailable,
+    NotFound,
+    SourceUnavailable,
+    TryAgain,
+    split_remedy,
+)
 from catchment.ledger import Outcome, Source
 from catchment.model import Priority
 from catchment.pacing import HostLimits
@@ -426,3 +434,21 @@ def test_what_is_judged_more_often_is_not_taken_from_the_last_check(world: World
     report = tuple(Condition(probe, FAIL, "bad", "", code) for probe, code in codes.items())
     HealthReport(world.clock.moment, report).write(home)
     assert of_the_machine(world, home) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "problem", "remedy"),
+    [
+        ("notes: folder not found; mount its disk", "notes: folder not found", "mount its disk"),
+        ("no answer (timed out; 3 times); try again", "no answer (timed out; 3 times)", "try again"),
+        ("run `a; b`; then c", "run `a; b`", "then c"),
+        ("refused (a (b; c); d); e; f", "refused (a (b; c); d)", "e; f"),
+        ("odd (name; remedy", "odd (name", "remedy"),
+        ("only (a; b)", "only (a; b)", ""),
+        ("nothing to do", "nothing to do", ""),
+    ],
+)
+def test_remedy_begins_behind_the_first_semicolon_outside_of_parentheses(
+    message: str, problem: str, remedy: str
+) -> None:
+    assert split_remedy(message) == (problem, remedy)

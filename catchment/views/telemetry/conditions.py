@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from catchment.errors import CatchmentError, ConfigError, Reason
+from catchment.errors import CatchmentError, ConfigError, Reason, split_remedy
 from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
@@ -171,7 +171,7 @@ def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | 
 
 
 def _held(source: Source, why: str | None, code: ReasonCode) -> Condition:
-    problem, _, remedy = (why or "repeated failures").partition("; ")
+    problem, remedy = split_remedy(why or "repeated failures")
     remedy = f"{remedy or 'correct the cause'}, then: {source.resume}"
     return _of_source("source", source.name, f"held: {problem}", remedy, code)
 
