@@ -441,7 +441,8 @@ class OpenBatch:
     def _record_failure(self, job: ClaimedJob, failed: Failed) -> None:
         error, queue = failed.error, self._bench.ledger.queue
         if isinstance(error, Skipped):
-            queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, None)])
+            message = str(error) if str(error) != error.skip_reason else ""
+            queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, message=message)])
             self._bench.add(skipped=1)
             return
         failure = FailureInfo(

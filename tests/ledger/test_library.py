@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from catchment.errors import NotFound
-from catchment.ledger import ContentFacts, Named
+from catchment.errors import NotFound, SkipReason
+from catchment.ledger import ContentFacts, Named, SkippedOutcome
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
 from catchment.views import resolver
 from catchment.views.items import because
@@ -490,3 +490,12 @@ def test_very_long_text_is_deleted_without_a_read_per_chunk(sqlite_world: World)
     sqlite_world.ledger.queue.deliver(batch.token, [long])
     sqlite_world.ledger.sources.remove("notes", "anna", "no more logs")
     assert sqlite_world.found("log") == []
+
+
+def test_skipped_item_names_what_was_not_allowed(world: World) -> None:
+    world.see(note("page"))
+    batch = world.claim()
+    message = "elsewhere.example: not an allowed host; allow it with --allow-host elsewhere.example"
+    world.ledger.queue.deliver(batch.token, [SkippedOutcome(batch.jobs[0].id, SkipReason.EXCLUDED, message=message)])
+    (row,) = world.ledger.intake.find("page")
+    assert because(world.ledger, row, (), str) == f"skipped: {message}"

@@ -202,11 +202,12 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class SkippedOutcome:
-    """A job without a new document. With reason `unchanged`, the existing document is kept."""
+    """A job without a new document. With reason `unchanged`, the existing document is kept. `message`: problem and remedy."""
 
     job_id: int
     reason: SkipReason
     content_hash: str | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,9 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
         by_reason[outcome.reason].append(number)
     for reason, numbers in by_reason.items():
         _acknowledge(writing, numbers, SKIPPED, owner, reason.value, sync_id)
+    for number, outcome in skipped.items():
+        if outcome.message:
+            writing.execute(update(jobs).where(jobs.c.id == number).values(error=outcome.message))
     _put_documents(writing, held, delivered, content)
     _pass_over(writing, held, skipped)
     _settle_quarantine(writing, {held[n].item_id for n in (*delivered, *skipped)})
