@@ -11,6 +11,7 @@ import pytest
 
 from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.ledger import Ledger
+from catchment.pacing.waits import WaitKind
 from catchment.runtime.home import Home
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.incidents import Condition, ReasonCode, Verdict, worst
@@ -129,7 +130,7 @@ def test_missing_watcher_matters_only_to_watched_sources(wanted: int, alive: boo
 
 
 def standing(**more: Any) -> Condition:
-    fields = {"name": "notes", "state": "active", "reason": None, "trouble": None, "last_good": ago(minutes=3)}
+    fields = {"name": "notes", "wait": None, "trouble": None, "last_good": ago(minutes=3)}
     return health.source(**{**fields, **more}, now=NOW)
 
 
@@ -140,11 +141,11 @@ def standing(**more: Any) -> Condition:
         (standing(last_good=None), Condition("source notes", OK, "can be read; never synced", subject="source:notes")),
         (standing(is_read=False), Condition("source notes", OK, "last good sync 3 min ago")),
         (
-            standing(state="paused", trouble=SourceUnavailable("Vault is gone")),
+            standing(wait=WaitKind.PAUSED.of("notes"), trouble=SourceUnavailable("Vault is gone")),
             Condition("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
         ),
         (
-            standing(state="paused", reason="switched off in Prefect"),
+            standing(wait=WaitKind.SWITCHED_OFF.of("notes")),
             Condition(
                 "source notes",
                 WARN,
@@ -175,7 +176,9 @@ def standing(**more: Any) -> Condition:
             ),
         ),
         (
-            standing(state="held", known=Condition("source notes", FAIL, "held: it crashed", "resume it")),
+            standing(
+                wait=WaitKind.HELD.of("notes"), known=Condition("source notes", FAIL, "held: it crashed", "resume it")
+            ),
             Condition(
                 "source notes",
                 FAIL,
