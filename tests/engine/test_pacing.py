@@ -261,7 +261,15 @@ def test_strictest_rule_applies() -> None:
     assert rule.on(HostLimits("h", at_once=1)).profile is RateProfile.CONSERVATIVE
     rare, often = HostLimits("h", every=2.0), HostLimits("h", every=0.01)
     assert (rule.on(rare).rate, rule.on(often).rate, Rule().on(often).rate) == (0.5, 10, 100)
-    full = Rule(True, RateProfile.MODERATE, 1, 2, 3, (NIGHT,))
+    full = Rule(
+        paused=True,
+        why="a slow line",
+        profile=RateProfile.MODERATE,
+        at_once=1,
+        per_hour=2,
+        active=3,
+        blackouts=(NIGHT,),
+    )
     assert Rule.of_json(full.as_json()) == full
 
 

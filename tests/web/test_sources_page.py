@@ -399,6 +399,7 @@ def test_limits_are_set_and_emptied_by_a_form(notes: Home, client: TestClient) -
     assert at == "/sources/notes/limits"
     assert limits_of(notes, "source:notes") == {
         "paused": True,
+        "why": "daytime is mine",
         "profile": "conservative",
         "per_hour": 500,
         "blackouts": ("08:00-18:00 mon-fri,sun", "22:00-23:00"),
