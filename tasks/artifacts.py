@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from catchment.ledger import FAILED_OUTCOMES, Ledger, ListPage, QuarantineEntry
+from catchment.ledger import Ledger, ListPage, QuarantineEntry
 from catchment.runtime.home import Home
 from catchment.runtime.web_process import page_address
-from catchment.views.sources import SourceStanding, standings
+from catchment.views.sources import SourceStanding, is_failing, standings
 from catchment.views.trouble import problem_and_remedy
 
 OF_SOURCE = ("quarantine", "summary", "progress")
@@ -65,7 +65,8 @@ def library(ledger: Ledger, home: Home) -> MarkdownText:
     """Return the sources with their numbers, and the totals."""
     sources = standings(ledger, home)
     rows = [
-        (as_text(source.name), source.kind, _state(source), *map("{:,}".format, _numbers(source))) for source in sources
+        (as_text(source.name), source.kind, _state(ledger, source), *map("{:,}".format, _numbers(source)))
+        for source in sources
     ]
     totals = [sum(numbers) for numbers in zip(*map(_numbers, sources), strict=True)] or [0, 0, 0]
     total = ("**all**", "", "", *(f"**{number:,}**" for number in totals))
@@ -73,9 +74,8 @@ def library(ledger: Ledger, home: Home) -> MarkdownText:
     return MarkdownText(table(headers, [*rows, total]), f"Library: {totals[0]:,} documents of {len(sources)} sources")
 
 
-def _state(standing: SourceStanding) -> str:
-    is_failing = standing.last_sync is not None and standing.last_sync.outcome in FAILED_OUTCOMES
-    return "failing" if standing.state == "active" and is_failing else standing.state
+def _state(ledger: Ledger, source: SourceStanding) -> str:
+    return "failing" if source.state == "active" and is_failing(ledger, source.name) else source.state
 
 
 def _numbers(standing: SourceStanding) -> tuple[int, int, int]:

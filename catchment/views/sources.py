@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from catchment.ledger import Consent, ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
+from catchment.ledger import FAILED_OUTCOMES, Consent, ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
 from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import watch_status
@@ -209,6 +209,13 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
             )
         )
     return found
+
+
+def is_failing(ledger: Ledger, name: str) -> bool:
+    """Return whether the last sync of a source failed. While a sync runs, the one before counts."""
+    syncs = ledger.syncs.recent(ledger.sources.get(name).id)
+    outcomes = (sync.outcome for sync in syncs if not sync.is_undo and sync.outcome)
+    return next(outcomes, None) in FAILED_OUTCOMES
 
 
 def _consents(ledger: Ledger) -> dict[str, ConsentStanding]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from catchment.ledger import FAILED_OUTCOMES, Ledger, Source
+from catchment.ledger import Ledger, Source
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
+from catchment.views.sources import is_failing
 from catchment.views.waits import state_of
 from deployments.server.client import api, everything
 from deployments.server.run_names import STATE_TAGS
@@ -37,9 +38,8 @@ def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> 
 
 
 def tag_of(ledger: Ledger, source: Source, report: ServerReport) -> str:
-    """Return the tag of a source; empty for a good one. While a sync runs, the one before counts."""
+    """Return the tag of a source; empty for a good one."""
     state, _ = state_of(source.name, source, report)
     if state != "active":
         return state
-    outcomes = (sync.outcome for sync in ledger.syncs.recent(source.id) if not sync.is_undo and sync.outcome)
-    return "failing" if next(outcomes, None) in FAILED_OUTCOMES else ""
+    return "failing" if is_failing(ledger, source.name) else ""

@@ -111,3 +111,5 @@ def test_library_artifact_shows_a_failing_source(home: Home) -> None:
         sync = ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False)
         ledger.syncs.end(sync.id, "failed", {})
         assert f"| {NAME} | local_files | failing |" in library(ledger, home).data
+        ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=lambda _: True)
+        assert f"| {NAME} | local_files | failing |" in library(ledger, home).data, "while the next one runs"
