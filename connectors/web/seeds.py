@@ -17,9 +17,10 @@ from lxml import etree, html
 
 from catchment.content.foreign_json import read_json
 from catchment.content.normalize.decode import charset_of, declared_encoding, decode
-from catchment.errors import BadInput, ParseError
+from catchment.errors import BadInput, ParseError, Skipped
 from catchment.model import time_of
 from connectors.web.address import MOST_CHARACTERS, normalized
+from connectors.web.client import decoded
 from connectors.web.feeds import FEED_ROOTS, is_json_feed, root_element, with_characters
 
 MOST_ADDRESSES = 200_000
@@ -28,7 +29,7 @@ _SAMPLE = 20
 """Lines that decide whether a text is a list of addresses."""
 _SAMPLE_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
-_GZIP_FORMAT = 31
+_PIECE = 1 << 16
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _INSIDE = re.compile(r"https?://(?>[^\s<>\"()\[\]]+|\([^\s<>\"()]*\))+", re.IGNORECASE)
 """An address within a line, as in Markdown or `<…>`: it ends before a bracket that it does not open."""
@@ -188,14 +189,13 @@ def _distinct(found: Iterator[Listed], base: str, refused: list[tuple[int, str]]
 def _unpacked(data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
-    unpacker = zlib.decompressobj(_GZIP_FORMAT)
+    pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
     try:
-        unpacked = unpacker.decompress(data, _MOST_BYTES)
-    except zlib.error as error:
+        return decoded(pieces, "gzip", _MOST_BYTES)
+    except (zlib.error, ValueError) as error:
         raise ParseError("the compressed list is damaged") from error
-    if unpacker.unconsumed_tail or not unpacker.eof:
-        raise ParseError("the compressed list is damaged, or larger than 50 MB")
-    return unpacked
+    except Skipped as error:
+        raise ParseError("the compressed list is larger than 50 MB") from error
 
 
 def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:

@@ -325,8 +325,8 @@ def test_slow_or_damaged_response_fails(
         Page(b"x" * (LONG + 1)),
         Page(b"", headers={"Content-Length": str(LONG + 1)}),
         Page(b"", headers={"Content-Length": "9" * 19}),
-        Page(gzip.compress(bytes(200 * LONG)), headers={"Content-Encoding": "gzip"}),
-        Page(zlib.compress(bytes(200 * LONG)), headers={"Content-Encoding": "deflate"}),
+        Page(gzip.compress(bytes(LONG)) * 200, headers={"Content-Encoding": "gzip"}),
+        Page(zlib.compress(bytes(200 * LONG), 1), headers={"Content-Encoding": "deflate"}),
     ],
 )
 def test_oversized_response_is_skipped_in_little_memory(client: WebClient, host: Host, page: Page) -> None:

@@ -199,7 +199,7 @@ def test_long_list_is_cut(before: int, found: int) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [gzip.compress(b"\0" * (51 << 20)), gzip.compress(SITEMAP.encode())[:-9], b"\x1f\x8b broken"],
+    [gzip.compress(bytes(1 << 20)) * 51, gzip.compress(SITEMAP.encode())[:-9], b"\x1f\x8b broken"],
     ids=["bomb", "cut", "broken"],
 )
 def test_damaged_archive_is_refused(data: bytes) -> None:
@@ -207,6 +207,14 @@ def test_damaged_archive_is_refused(data: bytes) -> None:
         kind_of_seed(data, "", "")
     with pytest.raises(ParseError, match="compressed"):
         listed(data, SeedKind.SITEMAP, BASE)
+
+
+def test_list_in_several_compressed_members_is_read_whole() -> None:
+    """As `pigz` and `cat` write them."""
+    addresses = [f"https://river.example/{number}" for number in range(4)]
+    data = b"".join(gzip.compress(f"{address}\n".encode()) for address in addresses)
+    assert kind_of_seed(data, "application/gzip", "list.txt.gz") is SeedKind.ADDRESSES
+    assert [listing.address for listing in listed(data, SeedKind.ADDRESSES, BASE).addresses] == addresses
 
 
 def test_entities_of_a_list_are_not_expanded() -> None:
