@@ -302,6 +302,11 @@ class SourceSettings(Strict):
         del file
         return None
 
+    def locator_of_address(self, address: str) -> str | None:
+        """Return the locator that a web address has in this source, however it is spelled; None if it can have none."""
+        del address
+        return None
+
     def rows(self) -> list[SettingRow]:
         """Return all settings, also those with their default."""
         rows = []

@@ -27,6 +27,7 @@ Settings = Callable[[], Mapping[str, "SourceSettings"]]
 
 _NUMBER = re.compile(r"#?([0-9]{1,18})")
 _PATH = re.compile(r"~|/|\.\.?/")
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _SHOWN = 10
 
 
@@ -64,8 +65,9 @@ def find(
     """Return the items with this name, in any state. `source`: only in this source.
 
     A number, with or without `#`, is that of a document, and of a job in `of_job`. A path on the disk is that of a file in the
-    folder of a source. Any other name is matched by `match_name`, or is the whole title of a document. Unless `looks_at_disk`,
-    links on the disk are not followed, and relative paths are names.
+    folder of a source. A web address may have a fragment and parts for tracking, which no locator has. Any other name is
+    matched by `match_name`, or is the whole title of a document. Unless `looks_at_disk`, links on the disk are not
+    followed, and relative paths are names.
     """
     number = _NUMBER.fullmatch(name)
     if number:
@@ -81,7 +83,12 @@ def find(
         inside = places(name, mine, looks_at_disk=looks_at_disk)
         if at := [row for each, locator in inside.items() for row in _at(ledger, each, locator)]:
             return Found(at, [], is_exact=True)
-    return _ranked(name, ledger.intake.find(name, source))
+    named = ledger.intake.find(name, source)
+    if not named and _ADDRESS.match(name):
+        spellings = {each: its.locator_of_address(name) for each, its in settings().items() if source in (None, each)}
+        if at := [row for each, locator in spellings.items() if locator for row in _at(ledger, each, locator)]:
+            return Found(at, [], is_exact=True)
+    return _ranked(name, named)
 
 
 def document(ledger: Ledger, name: str, settings: Settings) -> NamedDocument:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -86,6 +87,11 @@ class WebSettings(SourceSettings):
     @classmethod
     def _are_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(_valid(_host), hosts)))
+
+    def locator_of_address(self, address: str) -> str | None:
+        with suppress(BadInput):
+            return normalized(address)
+        return None
 
     def seed_of(self, name: str) -> str:
         """Return the file with this name, by which its entries know it; else the name, which is an address."""

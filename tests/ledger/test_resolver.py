@@ -9,6 +9,7 @@ import pytest
 from catchment.errors import Ambiguous, NotFound
 from catchment.model import Priority
 from catchment.views import resolver
+from connectors.web.settings import WebSettings
 from tests.ledger.world import World, content, delivered, note
 
 pytestmark = pytest.mark.databases
@@ -26,6 +27,20 @@ def put(world: World, *locators: str, **more: object) -> list[int]:
 
 def choose(world: World, name: str) -> int:
     return resolver.document(world.ledger, name, dict).number
+
+
+def test_address_is_found_in_other_spellings(world: World) -> None:
+    (page,) = put(world, "https://river.example/dam?page=2")
+    settings = {"notes": WebSettings(addresses=("https://river.example/",))}
+
+    def choose(name: str) -> int:
+        return resolver.document(world.ledger, name, lambda: settings).number
+
+    for name in ("page=2", "page=2#weir", "utm_source=feed&page=2", "page=2&utm_medium=mail#weir"):
+        assert choose(f"https://river.example/dam?{name}") == choose(f"HTTPS://River.Example:443/dam?{name}") == page
+    for name in ("https://river.example/dam?page=3#weir", "https://", "https://[::"):
+        with pytest.raises(NotFound):
+            choose(name)
 
 
 def test_number_is_a_document_with_and_without_a_sign(world: World) -> None:
