@@ -21,10 +21,10 @@ _NAMES = "".join(
 )
 
 
-def _read(body: str, kind: str = "text", styles: str = "", **parts: str) -> Document:
+def _read(body: str, kind: str = "text", automatic: str = "", **parts: str) -> Document:
     """Read a package with this body. `parts`: further files, `__` stands for `/` and the ending is `.xml`."""
     content = (
-        f"<office:document-content{_NAMES}><office:automatic-styles>{styles}</office:automatic-styles>"
+        f"<office:document-content{_NAMES}><office:automatic-styles>{automatic}</office:automatic-styles>"
         f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
     )
     out = io.BytesIO()
@@ -84,6 +84,59 @@ def test_parts_of_a_text_are_read_in_their_place(body: str, expected: str) -> No
     assert _read(body).text == expected
 
 
+def _text_style(name: str, position: str = "", parent: str = "", family: str = "text") -> str:
+    look = f'<style:text-properties style:text-position="{position}"/>' if position else ""
+    return f'<style:style style:name="{name}" style:family="{family}" style:parent-style-name="{parent}">{look}</style:style>'
+
+
+@pytest.mark.parametrize("kind", ["text", "presentation", "drawing"])
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("Raised", "10^6^ m"),
+        ("Lowered", "10~6~ m"),
+        ("Percent", "10^6^ m"),
+        ("Below", "10~6~ m"),
+        ("Child", "10^6^ m"),
+        ("Level", "106 m"),
+        ("Own", "10^6^ m"),
+        ("OwnOfOwn", "10^6^ m"),
+        ("Twice", "10~6~ m"),
+        ("Circle", "106 m"),
+        ("Unknown", "106 m"),
+        ("Paragraph", "106 m"),
+    ],
+)
+def test_numbers_are_raised_and_lowered_by_their_styles(kind: str, style: str, expected: str) -> None:
+    named = (
+        *(_text_style("Raised", "super 58%"), _text_style("Lowered", "sub 58%"), _text_style("Child", parent="Raised")),
+        *(
+            _text_style("Level", "0% 100%", "Raised"),
+            _text_style("Twice", "super"),
+            _text_style("Circle", parent="Circle"),
+        ),
+        _text_style("Paragraph", "super", family="paragraph"),
+    )
+    own = (
+        *(_text_style("Percent", "33% 58%"), _text_style("Below", "-33% 58%"), _text_style("Own", parent="Child")),
+        *(_text_style("OwnOfOwn", parent="Own"), _text_style("Twice", "sub")),
+    )
+    paragraph = f'<text:p>10<text:span text:style-name="{style}">6</text:span> m</text:p>'
+    body = paragraph if kind == "text" else f"<draw:page>{_frame(paragraph)}</draw:page>"
+    styles = f"<office:document-styles NAMES><office:styles>{''.join(named)}</office:styles></office:document-styles>"
+    assert _read(body, kind, "".join(own), styles=styles).text == expected
+
+
+def test_raised_text_may_have_spans_and_links_in_it() -> None:
+    styles = _text_style("R", "super 58%") + _text_style("N", "0% 100%") + _text_style("B")
+    body = (
+        '<text:p>10<text:span text:style-name="R"><text:span text:style-name="B">6</text:span></text:span>, '
+        '7<text:span text:style-name="R"><text:a xlink:href="https://weir.example/">2</text:a>'
+        '<text:span text:style-name="N">5</text:span>th<text:s/>3</text:span></text:p>'
+    )
+    assert _read(body, automatic=styles).text == "10^6^, 7[2](https://weir.example/)5th ^3^"
+
+
 def test_lists_have_their_levels_and_numbers() -> None:
     styles = (
         '<text:list-style style:name="N"><text:list-level-style-number text:level="1"/></text:list-style>'
@@ -95,7 +148,7 @@ def test_lists_have_their_levels_and_numbers() -> None:
         '<text:p/><text:p>between</text:p><text:list text:style-name="N"><text:list-item><text:p>first</text:p>'
         "<text:p>still first</text:p></text:list-item></text:list>"
     )
-    assert _read(body, styles=styles).text == "- one\n  - inner\n\nbetween\n\n1. first\n\n   still first"
+    assert _read(body, automatic=styles).text == "- one\n  - inner\n\nbetween\n\n1. first\n\n   still first"
 
 
 def test_tables_have_repeated_and_covered_cells() -> None:

@@ -20,7 +20,7 @@ from catchment.model import SUMMARY_END, Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "10"
+NORMALIZER = "11"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _MAX_DEPTH = 2

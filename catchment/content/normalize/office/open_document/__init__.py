@@ -28,6 +28,8 @@ _SHAPES = frozenset(
 )
 _MOST_CELLS = 1_000
 """Repetitions of an empty cell or row."""
+_MOST_PARENTS = 20
+"""The parents of a style that are asked for its position; a chain of parents may have a circle."""
 _SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -66,6 +68,7 @@ class _Reader:
             for each in self._content.iter("list-style")
             if each.find("list-level-style-number") is not None
         }
+        self._positions = dict(map(_position, self._styles()))
         self._body = Flow()
         self._notes: list[str] = []
         self._slides = count(1)
@@ -78,6 +81,25 @@ class _Reader:
         if self._objects:
             self.warnings.append(f"embedded files not read: {self._objects}")
         return "\n\n".join(filter(None, (self._body.text(), *self._notes)))
+
+    def _styles(self) -> Iterator[Element]:
+        """Yield the styles of text: first the named ones, then those of the content, which take precedence."""
+        try:
+            named = self._package.tree("styles.xml").find("styles")
+        except (ParseError, ResourceExhausted):  # `unread` reports it
+            named = None
+        for styles in (named, self._content.find("automatic-styles")):
+            if styles is not None:
+                yield from (style for style in styles if style.get("family") == "text")
+
+    def _shift(self, element: Element, outer: str) -> str:
+        """Return "^" for raised and "~" for lowered text. `outer`: of the text around the element."""
+        name = element.get("style-name", "")
+        for _ in range(_MOST_PARENTS):
+            position, name = self._positions.get(name, ("", ""))
+            if position:
+                return "~" if position.startswith(("sub", "-")) else "" if position.startswith("0%") else "^"
+        return outer
 
     def _blocks(self, flow: Flow, parent: Element, mark: str = "", indent: str = "") -> None:
         """Write the paragraphs, lists and tables of an element. `mark`: of the first paragraph, `indent`: of the others."""
@@ -141,9 +163,9 @@ class _Reader:
                 self._shape(flow, shape)
                 flow.end_paragraph()
 
-    def _runs(self, flow: Flow, element: Element, address: str = "") -> None:
-        """Write the content of a paragraph."""
-        flow.write(_collapsed(element.text), address)
+    def _runs(self, flow: Flow, element: Element, address: str = "", mark: str = "") -> None:
+        """Write the content of a paragraph. `mark`: of raised or lowered text."""
+        flow.write(_collapsed(element.text), address, mark)
         for child in element:
             match child.tag:
                 case "s" | "tab" | "soft-page-break":
@@ -151,7 +173,7 @@ class _Reader:
                 case "line-break":
                     flow.write("\n", address)
                 case "a":
-                    self._runs(flow, child, child.get("href", ""))
+                    self._runs(flow, child, child.get("href", ""), mark)
                 case "note":
                     self._notes.append("")
                     number = len(self._notes)
@@ -163,8 +185,8 @@ class _Reader:
                 case name if name in _SHAPES:
                     self._shape(flow, child)
                 case name if name not in _OMITTED:
-                    self._runs(flow, child, address)
-            flow.write(_collapsed(child.tail), address)
+                    self._runs(flow, child, address, self._shift(child, mark))
+            flow.write(_collapsed(child.tail), address, mark)
 
     def _inside(self, element: Element) -> str:
         """Return the text of a part beside a paragraph."""
@@ -211,6 +233,13 @@ def _rows(table: Element) -> Iterator[Element]:
             yield element
         elif element.tag != "table":
             yield from _rows(element)
+
+
+def _position(style: Element) -> tuple[str, tuple[str, str]]:
+    """Return the name of a style, its position (`style:text-position`, such as `super 58%`), and the name of its parent."""
+    look = style.find("text-properties")
+    position = "" if look is None else look.get("text-position", "").strip()
+    return style.get("name", ""), (position, style.get("parent-style-name", ""))
 
 
 def _collapsed(text: str | None) -> str:
