@@ -53,10 +53,85 @@ def test_diagram_in_a_drawing_is_its_text() -> None:
     assert _read(drawing.replace(_DIAGRAM, "x"), "a.svg").text == "Weir"
 
 
-def test_words_of_a_fiction_book_are_whole() -> None:
-    body = "Wasser<emphasis>werk</emphasis>, <strong>F</strong>luss, H<sub>2</sub>O, <style name='x'>a</style>b"
-    book = f'<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0"><body><section><p>{body}</p></section></body></FictionBook>'
-    assert _read(book, "a.fb2").text == "Wasserwerk, Fluss, H2O, ab"
+_BOOK = '<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0" xmlns:l="http://www.w3.org/1999/xlink">{}</FictionBook>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "text"),
+    [
+        (
+            "<p>Wasser<emphasis>werk</emphasis>, <strong>F</strong>luss, <style name='x'>a</style>b</p>",
+            "Wasserwerk, Fluss, ab",
+        ),
+        (
+            "<p>10<sup>6</sup> m<sup><strong>2</strong></sup>, H<sub>2</sub>O, 7<sub>8</sub></p>",
+            "10^6^ m^2^, H2O, 7~8~",
+        ),
+        (
+            "<p>a<image l:href='#p' alt='A weir' title='A weir'/>b</p><image l:href='#p' title='in spring'/>",
+            "a A weir b\n\nin spring",
+        ),
+        (
+            "<p><a l:href='https://weir.example/'>one</a> <a l:href='#top'>two</a></p>",
+            "[one](https://weir.example/) two",
+        ),
+        ("<poem><title><p>Song</p></title><stanza><v>one</v><v>two</v></stanza></poem>", "### Song\n\none\ntwo"),
+        ("<cite><p>x</p><p>y</p></cite><subtitle>z</subtitle>", "> x\n\n> y\n\n### z"),
+        ("<table><tr><th>A</th><th>B</th></tr><tr><td>1</td></tr></table>", "| A | B |\n| --- | --- |\n| 1 |  |"),
+        ("<list>one <item>two</item></list>", "one two"),
+    ],
+)
+def test_parts_of_a_fiction_book_are_read(inside: str, text: str) -> None:
+    document = _read(_BOOK.format(f"<body><section>{inside}</section></body>"), "a.fb2")
+    assert (document.text, document.warnings) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("notes", "text"),
+    [
+        ("<section id='a'><title><p>1</p></title><p>one</p></section>", "x[^1]\n\n[^1]: one"),
+        ("<section id='a'><title><p>Weir</p></title><p>a dam</p></section>", "x[^1]\n\n[^1]: Weir\n\na dam"),
+        (
+            "<title><p>Notes</p></title><section id='b'><p>no mark</p></section><section id='a'><p>one</p></section>",
+            "x[^1]\n\n# Notes\n\nno mark\n\n[^1]: one",
+        ),
+        (
+            "<section id='b'><p>two <a l:href='#a'>1</a></p></section>"
+            "<section id='a'><p>one <a l:href='#b'>2</a></p></section>",
+            "x[^1]\n\n[^1]: one [^2]\n\n[^2]: two [^1]",
+        ),
+        ("<p>loose</p>", "x1\n\nloose"),
+    ],
+)
+def test_notes_of_a_fiction_book_lead_to_their_marks(notes: str, text: str) -> None:
+    book = f"<body name='notes'>{notes}</body><body><p>x<a l:href='#a' type='note'>1</a></p></body>"
+    assert _read(_BOOK.format(book), "a.fb2").text == text
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "is_damaged"),
+    [
+        (_BOOK.format("<body><p>one&nbsp;two & three</p></body>"), "one two three", True),
+        (_BOOK.format("<body><p>one</p><p>two</p></body>")[:-25], "one\n\ntwo", True),
+        ("<FictionBook><body><p><a l:href='x:y'>one</a></p></body></FictionBook>", "[one](x:y)", False),
+        ("<!DOCTYPE b [<!ENTITY a 'laugh'>]>" + _BOOK.format("<body><p>x&a;</p></body>"), "x&a;", False),
+        (_BOOK.format(f"<body><p>{'<style>' * 200}x{'</style>' * 200}</p></body>"), "x", False),
+    ],
+)  # fmt: skip
+def test_damaged_fiction_book_is_read_with_a_warning(content: str, text: str, is_damaged: bool) -> None:
+    document = _read(content, "a.fb2")
+    assert document.text == text
+    assert document.warnings == (("the book is damaged; text may be missing",) if is_damaged else ())
+
+
+def test_encoding_that_a_fiction_book_declares_counts() -> None:
+    book = '<?xml version="1.0" encoding="windows-1251"?>' + _BOOK.format("<body><p>Вода</p></body>")
+    assert _read(book, "a.fb2", "cp1251").text == "Вода"
+
+
+def test_fiction_book_without_elements_is_an_error() -> None:
+    with pytest.raises(ParseError, match="fictionbook"):
+        _read("words", "a.fb2")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Read text documents, spreadsheets, presentations, PDF, drawings and e-books.
 
-xberg reads Word, binary formats, sheets of OpenDocument and e-books. The modules here add the parts of a package that it
+xberg reads Word, binary formats, sheets of OpenDocument and EPUB. The modules here add the parts of a package that it
 omits, and read the other types.
 """
 
@@ -19,6 +19,7 @@ from catchment.content.normalize.language_detection import declared_language, la
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.office import (
     compound,
+    fiction_book,
     inline,
     iwork,
     mobipocket,
@@ -49,9 +50,6 @@ _ODF_SHEETS = f"{_ODF}spreadsheet"
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
 _VISIO = "application/vnd.ms-visio."
-_FICTION = "application/x-fictionbook+xml"
-_EMPHASIS = re.compile(rb"</?(?:emphasis|strong|strikethrough|style|sub|sup|code)\b[^<>]*>")
-"""Tags of FictionBook within words, around which xberg sets spaces."""
 _MAX_CHUNKS = 100
 _HEAD = 1_024
 _TIME = re.compile(r"\bDURATION: PT0*(\d+)H(\d\d)M(\d\d)S")
@@ -70,8 +68,6 @@ def office(data: bytes, media_type: str) -> Document:
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
-    elif kind == _FICTION:
-        data = _EMPHASIS.sub(b"", data)
     elif data.startswith(compound.SIGNATURE):
         data, lines = compound.prepared(data, kind)
     if media_type == "application/vnd.ms-outlook":
@@ -115,6 +111,8 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
         return pdf.pdf(data)
     if media_type == RTF:
         return rtf(data)
+    if media_type == fiction_book.MEDIA_TYPE:
+        return fiction_book.book(data)
     if media_type == mobipocket.MEDIA_TYPE:
         return *mobipocket.text(data), []
     if media_type.startswith(_ODF) and not media_type.startswith(_ODF_SHEETS):
