@@ -204,3 +204,92 @@ def test_each_element_of_an_odf_paragraph_becomes_text(element: str, expected: s
 def test_escaped_controls_of_a_document_become_spaces(written: str, expected: str) -> None:
     document = _read(samples.docx(f"<w:p><w:r><w:t>{written}</w:t></w:r></w:p>", title="Water_x000d_levels"))
     assert (document.text, document.title) == (expected, "Water levels")
+
+
+def _field(instruction: str, result: str = "<w:r><w:rPr><w:i/></w:rPr><w:t>gate</w:t></w:r>") -> str:
+    def mark(kind: str) -> str:
+        return f'<w:r><w:rPr><w:lang w:val="en"/></w:rPr><w:fldChar w:fldCharType="{kind}"/></w:r>'
+
+    first, _, rest = instruction.replace('"', "&quot;").partition("|")
+    written = "".join(f'<w:r><w:instrText xml:space="preserve">{part}</w:instrText></w:r>' for part in (first, rest))
+    return f"{mark('begin')}{written}{mark('separate')}{result}{mark('end')}"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "expected"),
+    [
+        (' HYPERLINK "https://weir.example/a?b=1&amp;c=2" ', "see [*gate*](https://weir.example/a?b=1&c=2) now"),
+        (' HYPERLINK "https://weir.example/a" \\l "top" \\o "tip" ', "see [*gate*](https://weir.example/a#top) now"),
+        (' HYPERLINK "https://weir.example/a" \\o "tip" \\l top', "see [*gate*](https://weir.example/a#top) now"),
+        (' HYPERLINK "https://weir.example/a#b" \\l "top"', "see [*gate*](https://weir.example/a#b) now"),
+        (' HYPER|LINK "https://weir.example/a" ', "see [*gate*](https://weir.example/a) now"),
+        (" hyperlink https://weir.example/a ", "see [*gate*](https://weir.example/a) now"),
+        (' HYPERLINK \\l "top" ', "see *gate* now"),
+        (" PAGEREF top \\h ", "see *gate* now"),
+    ],
+)
+def test_link_field_of_a_document_has_its_address(instruction: str, expected: str) -> None:
+    run = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'
+    body = run.format("see ") + _field(instruction) + run.format(" now")
+    assert _read(samples.docx(f"<w:p>{body}</w:p>")).text == expected
+    cell = f"<w:tbl><w:tr><w:tc><w:p>{body}</w:p></w:tc></w:tr></w:tbl>"
+    assert _read(samples.docx(cell)).text == f"| {expected} |\n| --- |"
+
+
+def test_link_field_of_one_element_has_its_fragment() -> None:
+    field = 'w:instr=" HYPERLINK &quot;https://weir.example/a&quot; \\l &quot;top&quot; "'
+    body = f"<w:p><w:fldSimple {field}><w:r><w:t>gate</w:t></w:r></w:fldSimple></w:p>"
+    assert _read(samples.docx(body)).text == "[gate](https://weir.example/a#top)"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            f"<w:p>{_field(' HYPERLINK &quot;x:y&quot; ', '<w:r><w:t>a</w:t></w:r></w:p><w:p><w:r><w:t>b</w:t></w:r>')}</w:p>",
+            "a\n\nb",
+        ),
+        (f"<w:p>{_field(' HYPERLINK &quot;x:y&quot; ', _field(' PAGE ', '<w:r><w:t>7</w:t></w:r>'))}</w:p>", "7"),
+        (f"<w:p>{_field(' TOC ', _field(' HYPERLINK &quot;x:y&quot; ', '<w:r><w:t>7</w:t></w:r>'))}</w:p>", "[7](x:y)"),
+        (f"<w:p>{_field(' HYPERLINK &quot;x:y&quot; ', '<w:ins><w:r><w:t>a</w:t></w:r></w:ins>')}</w:p>", "a"),
+        ('<w:p><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>HYPERLINK</w:t></w:r></w:p>', "HYPERLINK"),
+    ],
+)  # fmt: skip
+def test_link_field_around_other_elements_keeps_its_text(body: str, expected: str) -> None:
+    assert _read(samples.docx(body)).text == expected
+
+
+def _sheet(cells: str) -> str:
+    names = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table")
+    )
+    content = (
+        f'<office:document-content{names} xmlns:xlink="http://www.w3.org/1999/xlink"><office:body><office:spreadsheet>'
+        f'<table:table table:name="One"><table:table-row>{cells}</table:table-row></table:table></office:spreadsheet>'
+        "</office:body></office:document-content>"
+    )
+    return _read(_with(samples.ods(1, 1), {"content.xml": content}), "a.ods").text.removeprefix("## One\n\n")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inside", "expected"),
+    [
+        ("", '<text:a xlink:href="https://weir.example/">gate</text:a>', "[gate](https://weir.example/)"),
+        (
+            "",
+            'see <text:a xlink:href="x:y?b=1&amp;c#d_e">a <text:span>b</text:span></text:a> and '
+            '<text:a xlink:type="simple" xlink:href="../a (1).ods">c</text:a>.',
+            "see [a b](x:y?b=1&c#d_e) and [c](../a%20%281%29.ods).",
+        ),
+        ("", '<text:a xlink:href="#One.A1">gate</text:a>', "gate"),
+        ("", '<text:a xlink:href="x:y">x:y</text:a>', "x:y"),
+        ("", '<text:a xlink:href="x:y"/>a <text:a xlink:href="x:z">b</text:a>', "a [b](x:z)"),
+        ("", '<text:a xlink:href="x:y"></text:a>', "x:y"),
+        (' table:formula="of:=HYPERLINK(&quot;x:y&quot;;&quot;gate&quot;)"', "gate", "[gate](x:y)"),
+        (' table:formula="of:=HYPERLINK([.A1];&quot;gate&quot;)"', "gate", "gate"),
+    ],
+)
+def test_link_in_a_cell_of_an_odf_sheet_has_its_address(attributes: str, inside: str, expected: str) -> None:
+    cells = '<table:table-cell office:value-type="string"><text:p>first</text:p></table:table-cell>'
+    cells += f'<table:table-cell office:value-type="string"{attributes}><text:p>{inside}</text:p></table:table-cell>'
+    assert _sheet(cells).split("\n")[0] == f"| first | {expected} |"

@@ -99,6 +99,11 @@ def _read(rtf: bytes, head: bytes = rb"\ansi\ansicpg1252\deff0" + _FONTS) -> Doc
             id="links",
         ),
         pytest.param(
+            rb'{\field{\*\fldinst HYPERLINK "https://a.example/x" \\l "top" \\o "tip"}{\fldrslt up}}',
+            "[up](https://a.example/x#top)",
+            id="link with a fragment",
+        ),
+        pytest.param(
             rb'{\field{\*\fldinst HYPERLINK "https://a.example/x"}{\fldrslt one\par two}} three',
             "[one](https://a.example/x)\n\n[two](https://a.example/x) three",
             id="link of two paragraphs",

@@ -309,6 +309,32 @@ def test_marks_of_notes_lead_to_their_notes_once(body: str, marked: str) -> None
     )
 
 
+@pytest.mark.parametrize("kind", ["foot", "end"])
+def test_links_in_notes_have_their_addresses(kind: str) -> None:
+    def run(words: str) -> str:
+        return f'<w:r><w:t xml:space="preserve">{words}</w:t></w:r>'
+
+    office = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    marks = [f'<w:r><w:fldChar w:fldCharType="{mark}"/></w:r>' for mark in ("begin", "separate", "end")]
+    field = '<w:r><w:instrText> HYPERLINK "https://mill.example/" \\l "log" </w:instrText></w:r>'
+    written = f'<w:p><w:hyperlink r:id="r1" w:anchor="top">{run("one")}</w:hyperlink>{run(" two ")}</w:p>'
+    written += f'<w:p><w:hyperlink w:anchor="top">{run("inside")}</w:hyperlink>{run(" ")}{marks[0]}{field}{marks[1]}'
+    notes = (
+        f'<w:{kind}notes {_WORD} {office}><w:{kind}note w:id="1">{written}{run("three")}{marks[2]}</w:p></w:{kind}note>'
+        f"</w:{kind}notes>"
+    )
+    text = _docx(
+        ((f"{kind}notes", "notes.xml"),),
+        {
+            "word/notes.xml": notes,
+            "word/_rels/notes.xml.rels": samples.relations(("hyperlink", "https://weir.example/a")),
+        },
+        f'<w:p>{run("See")}<w:r><w:{kind}noteReference w:id="1"/></w:r></w:p>',
+    ).text
+    note = "[^1]: [one](https://weir.example/a#top) two inside [three](https://mill.example/#log)"
+    assert text == f"See[^1]\n\n{note}"
+
+
 def test_descriptions_of_pictures_and_marks_of_comments_are_read() -> None:
     picture = '<w:p><w:r><w:drawing><wp:docPr xmlns:wp="wp" id="1" name="x" descr="A weir in spring"/></w:drawing></w:r></w:p>'
     remark = '<w:p><w:r><w:t>The gate</w:t></w:r><w:r><w:commentReference w:id="3"/></w:r></w:p>'

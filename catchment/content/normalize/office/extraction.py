@@ -27,6 +27,8 @@ _DAMAGED = "cannot be read as {}; open it in its own program and save it again"
 _CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
 _PASSWORD = re.compile(r"encrypted|password", re.IGNORECASE)
 _UNDERLINED = re.compile(r"\\<u\\>((?:(?!\\<u\\>).)*?)\\</u\\>")
+_ADDRESS = re.compile(r"\]\((?:[^()\s\\]|\\.)+\)")
+_ESCAPED = re.compile(r"\\([^\w\s|\\()])")
 _STRUCK = re.compile(r"\\~\\~((?:(?!\\~\\~).)+?)( *)\\~\\~")
 _NO_LOSS = ("ocr", "doc")
 """Readers whose warnings are irrelevant: text recognition is off, and `binary_texts` reads the notes of a .doc."""
@@ -105,13 +107,14 @@ def extracted(data: bytes, media_type: str) -> Extracted:
 
 
 def _without_marks(text: str) -> str:
-    """Remove the escaped marks of underlined and struck text that xberg writes in cells of tables."""
-    if not (_UNDERLINED.search(text) or _STRUCK.search(text)):
+    """Remove the escapes of xberg in the cells of tables: around underlined and struck text, and in addresses."""
+    if "\\" not in text:
         return text
     return "\n".join(_unmarked(line) if line.startswith("|") else line for line in text.split("\n"))
 
 
 def _unmarked(line: str) -> str:
+    line = _ADDRESS.sub(lambda address: _ESCAPED.sub(r"\1", address[0]), line)
     return _STRUCK.sub(r"~~\1~~\2", _UNDERLINED.sub(r"\1", line))
 
 

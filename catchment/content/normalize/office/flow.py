@@ -9,6 +9,9 @@ from typing import NamedTuple
 from catchment.content.foreign_json import with_whole_characters
 from catchment.content.normalize.html import linked
 
+_LINK_FIELD = re.compile(
+    r'\s*HYPERLINK\s+(?:"([^"]+)"|([^\s"\\]\S*))(?:.*?\\l\s+"?([^"\s]+))?', re.IGNORECASE | re.DOTALL
+)
 _LIKE_HEADING = re.compile(r"^(?=#{1,6}(?:\s|$))", re.MULTILINE)
 
 
@@ -93,6 +96,17 @@ class Flow:
         )
         lines = filter(None, (" ".join(line.split()) for line in with_whole_characters(whole).split("\n")))
         return _LIKE_HEADING.sub(r"\\", "\n".join(lines))
+
+
+def field_address(instruction: str) -> str:
+    """Return the address of a HYPERLINK field with its fragment (ECMA-376 part 1, 17.16.5.25); "" for other fields.
+
+    A place inside the document has no address.
+    """
+    if (field := _LINK_FIELD.match(instruction)) is None:
+        return ""
+    address = field[1] or field[2]
+    return f"{address}#{field[3]}" if field[3] and "#" not in address else address
 
 
 def _looking(text: str, look: _Look) -> str:

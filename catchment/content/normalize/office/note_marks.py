@@ -6,8 +6,9 @@ xberg writes marks twice and numbers them in two ways, so that some lead to othe
 from __future__ import annotations
 
 import re
+from xml.etree.ElementTree import Element
 
-from catchment.content.normalize.office import drawings
+from catchment.content.normalize.office.flow import Flow, field_address
 from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
 
@@ -31,8 +32,11 @@ def marked(data: bytes) -> tuple[bytes, Notes]:
         for relation in package.relations(main):
             kind = relation.kind.removesuffix("notes")
             if kind in ("foot", "end"):
+                links = {link.id: link.target for link in package.relations(relation.target) if link.is_external}
                 for note in package.tree(relation.target):
-                    notes[kind, note.get("id", "")] = " ".join(drawings.paragraphs(note))
+                    flow = Flow()
+                    _write(flow, note, links)
+                    notes[kind, note.get("id", "")] = flow.text()
                 changed[relation.target] = _NOTES.format(kind).encode()
         content = package.read(main) if notes else b""
     except (ParseError, ResourceExhausted):  # `unread` reports it
@@ -50,3 +54,25 @@ def numbered(text: str, notes: Notes) -> str:
 
     text = _MARK.sub(number, text)
     return "\n\n".join((text, *(f"[^{number}]: {notes[key]}" for key, number in numbers.items() if notes.get(key))))
+
+
+def _write(flow: Flow, element: Element, links: dict[str, str], address: str = "") -> None:
+    """Write the text of a note in one paragraph."""
+    for child in element:
+        match child.tag:
+            case "t":
+                flow.write(child.text or "", address)
+            case "br" | "tab":
+                flow.write(" ", address)
+            case "hyperlink":
+                target = links.get(child.get("r:id", ""), "")
+                _write(
+                    flow, child, links, f"{target}#{anchor}" if target and (anchor := child.get("anchor")) else target
+                )
+            case "fldSimple":
+                _write(flow, child, links, field_address(child.get("instr", "")) or address)
+            case "p":
+                _write(flow, child, links, address)
+                flow.write(" ")
+            case name if name != "Fallback":
+                _write(flow, child, links, address)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.extraction import Metadata
+from catchment.content.normalize.office.flow import field_address
 from catchment.content.normalize.office.rtf.fonts import NO_FONT, Fonts
 from catchment.content.normalize.office.rtf.rtf_flow import BREAKS, RtfFlow
 from catchment.errors import ParseError
@@ -44,7 +45,6 @@ _ROLES = {
     for word in words.split()
 }
 """The role of each destination. Unknown optional destinations (`\\*`) are omitted."""
-_LINK = re.compile(r'HYPERLINK\s+(?:"([^"]+)"|([^\s"\\]\S*))')
 
 
 class _State(NamedTuple):
@@ -156,8 +156,7 @@ class _Reader:
         if flow is None or flow is outer or kind not in _ROLES:
             return
         if kind == "fldinst":
-            address = _LINK.search(flow.source())
-            self._state = self._state._replace(link=(address[1] or address[2]) if address else self._state.link)
+            self._state = self._state._replace(link=field_address(flow.source()) or self._state.link)
         elif not (text := flow.text()):
             return
         elif kind == "footnote":
