@@ -215,6 +215,30 @@ def test_slides_have_titles_and_notes() -> None:
     assert (drawing.text, drawing.media_type) == ("box", "application/vnd.oasis.opendocument.graphics")
 
 
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("<svg:desc>A weir</svg:desc>{}", "[A weir](https://weir.example/)"),
+        ("{}<text:p>gate</text:p><text:p>more</text:p>", "[gate](https://weir.example/)\n\nmore"),
+        ('{}<text:p>a <text:a xlink:href="x:y">b</text:a></text:p>', "https://weir.example/\n\na [b](x:y)"),
+        ("{}", "https://weir.example/"),
+    ],
+)
+def test_link_of_a_shape_is_on_its_text(inside: str, expected: str) -> None:
+    listener = (
+        '<office:event-listeners><presentation:event-listener presentation:action="show" xlink:href="{}"/>'
+        "</office:event-listeners>"
+    )
+    link = listener.format("https://weir.example/")
+    around = f'<draw:a xlink:href="https://weir.example/"><draw:rect>{inside.format("")}</draw:rect></draw:a>'
+    for kind, page in (("presentation", "<draw:page>{}</draw:page>"), ("text", "{}"), ("text", "<text:p>{}</text:p>")):
+        assert _read(page.format(f"<draw:rect>{inside.format(link)}</draw:rect>"), kind).text == expected
+        assert _read(page.format(around), kind).text == expected
+        for place in ("#page2", "vnd.sun.star.script:a.b?language=Basic"):
+            own = f"<draw:rect>{listener.format(place)}<text:p>gate</text:p></draw:rect>"
+            assert _read(page.format(own), kind).text == "gate"
+
+
 def test_margins_of_a_flat_file_are_read_once() -> None:
     flat = (
         f'<?xml version="1.0"?><office:document{_NAMES} office:mimetype="application/vnd.oasis.opendocument.text"><office:meta>'

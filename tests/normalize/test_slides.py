@@ -130,6 +130,24 @@ def test_tables_groups_and_pictures_are_read_in_their_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ("<p:pic><p:nvPicPr>{}</p:nvPicPr></p:pic>", "[A weir](https://weir.example/x)"),
+        (f"<p:sp><p:nvSpPr>{{}}</p:nvSpPr><p:txBody>{_paragraph('gate')}</p:txBody></p:sp>",
+         "[gate](https://weir.example/x)\n\n[A weir](https://weir.example/x)"),
+        (f"<p:graphicFrame><p:nvPr>{{}}</p:nvPr><a:tbl><a:tr><a:tc><a:txBody>{_paragraph('cell')}</a:txBody></a:tc></a:tr></a:tbl>"
+         "</p:graphicFrame>", "| cell |\n| --- |\n\n[A weir](https://weir.example/x)"),
+    ],
+)  # fmt: skip
+def test_link_of_a_shape_is_on_its_text_and_description(shape: str, text: str) -> None:
+    properties = '<p:cNvPr id="5" name="x" descr="A weir"><a:hlinkClick r:id="r1"/></p:cNvPr>'
+    link = ("hyperlink", "https://weir.example/x")
+    assert _slide(shape.format(properties), link) == text
+    undescribed = shape.format(properties.replace(' descr="A weir"', ""))
+    assert _slide(undescribed, link) == (text.removesuffix("[A weir](https://weir.example/x)").rstrip() or link[1])
+
+
 def test_slide_that_cannot_be_read_is_a_warning() -> None:
     related = samples.relations(("slide", "slides/slide1.xml"), ("slide", "slides/gone.xml"))
     listed = '<p:sldId id="1" r:id="r1"/><p:sldId id="2" r:id="r2"/><p:sldId id="3" r:id="r9"/>'

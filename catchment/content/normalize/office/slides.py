@@ -50,6 +50,8 @@ def _slide(package: Package, part: str) -> str:
         kind = None if place is None else place.get("type")
         if kind == "sldNum":
             continue
+        properties = shape.find("*/cNvPr")
+        address = _address(properties, links)
         for row in shape.iter("tr"):
             for cell in row.iter("tc"):
                 if cell.get("hMerge") != "1" and cell.get("vMerge") != "1":
@@ -61,14 +63,16 @@ def _slide(package: Package, part: str) -> str:
         flow.end_table()
         is_title, is_list = kind in _TITLES, place is not None and kind in _LISTS
         for paragraph in shape.findall("txBody/p"):
-            _write(flow, paragraph, links)
+            _write(flow, paragraph, links, address)
             if not is_title:
                 flow.end_paragraph(_mark(paragraph, is_list=is_list))
             else:
                 flow.write("\n")
         flow.end_paragraph("## " if is_title else "")
-        words = shape.find("*/cNvPr")
-        flow.write("" if words is None else words.get("descr", ""))
+        words = "" if properties is None else properties.get("descr", "")
+        flow.write(words, address)
+        if not words and not any(each.text for each in shape.iter("t")):
+            flow.write(address)
         flow.end_paragraph()
     return flow.text()
 
@@ -95,18 +99,23 @@ def _mark(paragraph: Element, *, is_list: bool) -> str:
     return f"{indent}- " if has_sign or (is_list and look.find("buNone") is None) else ""
 
 
-def _write(flow: Flow, paragraph: Element, links: dict[str, str]) -> None:
-    """Write the runs of a paragraph; a formula is its letters."""
+def _address(properties: Element | None, links: dict[str, str]) -> str:
+    """Return the address that a click on a shape or a run opens."""
+    click = None if properties is None else properties.find("hlinkClick")
+    return "" if click is None else links.get(click.get("r:id", ""), "")
+
+
+def _write(flow: Flow, paragraph: Element, links: dict[str, str], address: str = "") -> None:
+    """Write the runs of a paragraph; a formula is its letters. `address`: of runs without a link of their own."""
     for run in paragraph:
         if run.tag == "br":
             flow.write("\n")
         elif run.tag in ("r", "fld") and run.get("type") != "slidenum":
-            look, link = run.find("rPr"), run.find("rPr/hlinkClick")
+            look = run.find("rPr")
             is_struck = look is not None and look.get("strike", "noStrike") != "noStrike"
-            address = "" if link is None else links.get(link.get("r:id", ""), "")
             raised = int(shift) if look is not None and (shift := look.get("baseline", "")).lstrip("-").isdigit() else 0
             mark = "^" if raised > 0 else "~" if raised < 0 else ""
-            flow.write(run.findtext("t") or "", address, mark, is_struck=is_struck)
+            flow.write(run.findtext("t") or "", _address(look, links) or address, mark, is_struck=is_struck)
         elif run.tag in ("m", "AlternateContent"):
             formula = run if run.tag == "m" else run.find("Choice")
             flow.write(drawings.formula(formula) if formula is not None else "")

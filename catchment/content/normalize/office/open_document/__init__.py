@@ -6,10 +6,11 @@ Emphasis is omitted. `unread` adds headers and footers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from xml.etree.ElementTree import Element
 
+from catchment.content.normalize.html import linked
 from catchment.content.normalize.office import drawings
 from catchment.content.normalize.office.extraction import Metadata
 from catchment.content.normalize.office.flow import Flow
@@ -26,6 +27,8 @@ _SHAPES = frozenset(
     {"frame", "custom-shape", "rect", "circle", "ellipse", "line", "polygon", "polyline", "path", "regular-polygon"}
     | {"caption", "connector", "measure", "g", "page-thumbnail", "scene"}
 )
+_NO_ADDRESSES = ("#", "vnd.sun.star")
+"""The starts of links to places inside the document and to macros."""
 _MOST_CELLS = 1_000
 """Repetitions of an empty cell or row."""
 _MOST_PARENTS = 20
@@ -101,7 +104,7 @@ class _Reader:
                 return "~" if position.startswith(("sub", "-")) else "" if position.startswith("0%") else "^"
         return outer
 
-    def _blocks(self, flow: Flow, parent: Element, mark: str = "", indent: str = "") -> None:
+    def _blocks(self, flow: Flow, parent: Iterable[Element], mark: str = "", indent: str = "") -> None:
         """Write the paragraphs, lists and tables of an element. `mark`: of the first paragraph, `indent`: of the others."""
         for element in parent:
             match element.tag:
@@ -118,6 +121,10 @@ class _Reader:
                     self._page(flow, element)
                 case "header-decl" | "footer-decl" | "date-time-decl":
                     flow.write(_collapsed(element.text))
+                    flow.end_paragraph()
+                case "a":
+                    for shape in element:
+                        self._shape(flow, shape, element.get("href", ""))
                     flow.end_paragraph()
                 case name if name in _SHAPES:
                     self._shape(flow, element)
@@ -160,8 +167,7 @@ class _Reader:
                 flow.write(self._inside(shape))
                 flow.end_paragraph("## ")
             else:
-                self._shape(flow, shape)
-                flow.end_paragraph()
+                self._blocks(flow, [shape])
 
     def _runs(self, flow: Flow, element: Element, address: str = "", mark: str = "") -> None:
         """Write the content of a paragraph. `mark`: of raised or lowered text."""
@@ -183,7 +189,7 @@ class _Reader:
                     words = " ".join(self._inside(each) for each in child if each.tag in ("p", "list"))
                     flow.add_aside(f"Comment: {words}")
                 case name if name in _SHAPES:
-                    self._shape(flow, child)
+                    self._shape(flow, child, address)
                 case name if name not in _OMITTED:
                     self._runs(flow, child, address, self._shift(child, mark))
             flow.write(_collapsed(child.tail), address, mark)
@@ -197,13 +203,21 @@ class _Reader:
             self._blocks(flow, element)
         return flow.text()
 
-    def _shape(self, flow: Flow, shape: Element) -> None:
-        """Write the text of a shape beside the paragraph: its paragraphs, its description, the labels of its chart."""
+    def _shape(self, flow: Flow, shape: Element, address: str = "") -> None:
+        """Write the text of a shape beside the paragraph: its paragraphs, its description, the labels of its chart.
+
+        `address`: of the link around the shape. It is on the first paragraph, or alone if that has links.
+        """
         flow.write(" ")
         described = [each.text or "" for each in shape if each.tag in ("title", "desc")]
-        for part in (*described, self._inside(shape), *self._labels(shape)):
-            if part.strip():
-                flow.add_aside(part)
+        parts = [part for part in (*described, self._inside(shape), *self._labels(shape)) if part.strip()]
+        listener = shape.find("event-listeners/event-listener[@href]")
+        address = address if listener is None else listener.get("href", "")
+        if address and not address.startswith(_NO_ADDRESSES):
+            first, *rest = "\n\n".join(parts).split("\n\n")
+            parts = [address, *parts] if "](" in first or not first else [linked(first, address), *rest]
+        for part in parts:
+            flow.add_aside(part)
 
     def _labels(self, shape: Element) -> Iterator[str]:
         for thing in shape:
