@@ -26,11 +26,10 @@ from benchmarks.system import BUILD, by_role, empty, started
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console import session
-from deployments.actions import sources
+from deployments.actions import sinks, sources
 from deployments.actions.sources import NewSource
-from deployments.runs import sinks
+from deployments.runs.deliveries import start_delivery
 from deployments.runs.runs import start_embedding, start_sync
-from deployments.runs.sinks import start_delivery
 from deployments.server.running import Running
 from tests.connectors.web.server import SmallWeb
 from tests.postgres_server import PostgresServer
@@ -172,8 +171,7 @@ def measure(meter: Meter, place: Path, web: SmallWeb, *, quick: bool) -> Mapping
         case(f"local_files, {changes:,} changes", lambda: meter.sync("local_files", "local_files"))
     time.sleep(_SETTLE_SECONDS)
     case("embed, nothing to do", lambda: start_embedding(meter.state))
-    with closing(Ledger.open(meter.home)) as ledger:
-        sinks.add(meter.home, ledger, "folder", str(place / "sink"), "copy", None, "benchmark")
+    sinks.add(session.desk(), "folder", str(place / "sink"), "copy", "benchmark")
     time.sleep(2 * _SETTLE_SECONDS)
     case("deliver, nothing to do", lambda: start_delivery(meter.home, "copy"))
     return cases

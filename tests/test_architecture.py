@@ -176,7 +176,7 @@ NAMED_TWICE = {
     "objectives": "their rules, and whether those of a home are kept",
     "limits": "the limits of hosts and the room of the ledger that stores them",
     "pacing": "the pacing of hosts and its state in the ledger",
-    "sinks": "the kinds of sink, and what commands do with them",
+    "sinks": "the kinds of sink, and their rows in the ledger",
     "hosts": "that share a library, and of the web",
     "sources": "the rows of sources and their deployments",
     "app": "the two applications that serve HTTP",

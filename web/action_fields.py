@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from catchment.errors import BadInput
 from catchment.model import ReplayStage
 from catchment.pacing import RateProfile
+from catchment.settings import SecretReference
 from deployments.actions.desk import Timing
 from deployments.actions.sources import NewSource
 from deployments.actions.typed_settings import settings
@@ -200,6 +201,20 @@ class LimitFields(_Fields):
     def limits(self) -> dict[str, Any]:
         """The limits that were given."""
         return {name: getattr(self, name) for name in self.model_fields_set - {"name", "reason"}}
+
+
+class SinkFields(_Fields):
+    """A new sink. `place`: a full path or an address; `password`: the reference to its password.
+
+    `consent`: documents may leave this machine.
+    """
+
+    kind: _Name
+    place: _Location
+    name: _Name
+    password: Annotated[SecretReference | None, _Typed] = None
+    consent: bool = False
+    reason: _Text = ""
 
 
 class AgeFields(_Fields):

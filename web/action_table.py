@@ -24,7 +24,19 @@ from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
-from deployments.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
+from deployments.actions import (
+    backfills,
+    backups,
+    consents,
+    inbox,
+    incidents,
+    jobs,
+    limits,
+    quarantine,
+    sinks,
+    sources,
+    syncs,
+)
 from deployments.actions.desk import Desk
 from deployments.actions.quarantine import Selection
 from web.action_fields import (
@@ -38,6 +50,7 @@ from web.action_fields import (
     MoveFields,
     PlanFields,
     RemoveFields,
+    SinkFields,
     SourceFields,
 )
 from web.guard import error
@@ -57,7 +70,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class NamedFields:
-    """A source, or a host for its circuit breaker. `expected`: of held deletions, the number that the person saw."""
+    """A source, a sink, or a host for its circuit breaker. `expected`: of held deletions, the number that the person saw."""
 
     name: _Name
     expected: _Number | None = None
@@ -317,6 +330,23 @@ def _back_up(desk: Desk, given: ReasonFields, actor: str) -> Done:
     return Done("A backup is being made; Health shows when it is complete")
 
 
+def _add_sink(desk: Desk, given: SinkFields, actor: str) -> Done:
+    sinks.add(
+        desk, given.kind, given.place, given.name, actor, given.reason, secret=given.password, consented=given.consent
+    )
+    return Done(f"{given.name} is added; it receives all documents, and every change")
+
+
+def _adopt_sink(desk: Desk, given: NamedFields, actor: str) -> Done:
+    sinks.adopt(desk, given.name, actor, given.reason)
+    return Done(f"{given.name} is adopted; another home or sink that wrote there is refused from now on")
+
+
+def _remove_sink(desk: Desk, given: NamedFields, actor: str) -> Done:
+    sink = sinks.remove(desk, given.name, actor, given.reason)
+    return Done(f"{given.name} is removed; the copies in {sink.place} stay, delete them there")
+
+
 def _of_source(given: NamedFields | SourceFields) -> str:
     return f"/sources/{quote(given.name, safe='')}"
 
@@ -334,6 +364,10 @@ def _limits(given: NamedFields | LimitFields) -> str:
 
 def _of_job(given: NumberFields) -> str:
     return f"/jobs/{given.number}"
+
+
+def _health(_given: object) -> str:
+    return "/health"
 
 
 def _trouble(_given: object) -> str:
@@ -387,7 +421,17 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "limits.clear": WebAction(NamedFields, _clear, _limits),
     "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda given: f"/incidents/{given.number}"),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
-    "backups.make": WebAction(ReasonFields, _back_up, lambda _given: "/health"),
+    "backups.make": WebAction(ReasonFields, _back_up, _health),
+    "sinks.add": WebAction(SinkFields, _add_sink, _health),
+    "sinks.pause": WebAction(NamedFields, _simply(sinks.pause, "{} is paused until you resume it"), _health),
+    "sinks.resume": WebAction(
+        NamedFields, _simply(sinks.resume, "{} is compared with the library, and the differences are sent"), _health
+    ),
+    "sinks.rebuild": WebAction(
+        NamedFields, _simply(sinks.rebuild, "The next delivery to {} empties and fills it again"), _health
+    ),
+    "sinks.adopt": WebAction(NamedFields, _adopt_sink, _health),
+    "sinks.remove": WebAction(NamedFields, _remove_sink, _health),
 }
 """The actions, by the module and the name of their function in `deployments.actions`."""
 

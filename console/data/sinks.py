@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NoConsent, NotFound
+from catchment.errors import BadInput, NotFound
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.help_pages import CommandGroup
@@ -51,14 +51,16 @@ def add(
 
     Example: catchment sinks add folder ~/Documents/Library --name library
     """
-    from deployments.runs import sinks
+    from deployments.actions import sinks
+    from sinks import is_folder
 
     given = arguments.secrets(secrets or [])
     if given.keys() - {"password"}:
         raise BadInput("--secret: a sink has only the secret password; use --secret password=REF")
-    _require_consent(kind, place, agreed=agreed)
-    with session.writing() as ledger:
-        sinks.add(session.home(), ledger, kind, place, name, given.get("password"), session.operator())
+    if is_folder(kind):
+        place = str(expanded(Path(place)).absolute())
+    secret, consented = given.get("password"), agreed or _is_agreed(kind, place)
+    sinks.add(session.desk(), kind, place, name, session.operator(), secret=secret, consented=consented)
     render.say(f"added {name}; it receives all documents, and every change")
     say_when()
 
@@ -129,10 +131,10 @@ def check(name: Name, as_json: arguments.Json = False) -> int:
 
     Example: catchment sinks check library
     """
-    from deployments.runs import sinks
+    from deployments.actions import sinks
 
+    found = sinks.check(session.desk(), name)
     with session.reading() as ledger:
-        found = sinks.check(ledger, name)
         refused = ledger.outbox.get(name).refused
     differ = any(asdict(found).values())
     if as_json:
@@ -161,7 +163,9 @@ def pause(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks pause library
     """
-    _set(name, "paused", reason)
+    from deployments.actions import sinks
+
+    sinks.pause(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: paused; resume with `catchment sinks resume {name}`")
 
 
@@ -173,7 +177,9 @@ def resume(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks resume library
     """
-    _set(name, "active", reason)
+    from deployments.actions import sinks
+
+    sinks.resume(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: resumed; it is compared with the library, and the differences are sent")
     say_when()
 
@@ -184,7 +190,9 @@ def rebuild(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks rebuild library
     """
-    _set(name, "emptying", reason)
+    from deployments.actions import sinks
+
+    sinks.rebuild(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: its next delivery empties and fills it again")
     say_when()
 
@@ -198,13 +206,11 @@ def adopt(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks adopt library
     """
-    from deployments.runs import sinks
+    from deployments.actions import sinks
 
-    with session.writing() as ledger:
-        sinks.adopt(session.home(), ledger, name, session.operator(), reason)
-        is_paused = ledger.outbox.get(name).state == "paused"
+    adopted = sinks.adopt(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: adopted; another home or sink that wrote there is refused from now on")
-    if is_paused:
+    if adopted.state == "paused":
         render.say(f"{name}: paused; to send the differences: `catchment sinks resume {name}`")
     else:
         render.say(f"{name}: its next delivery sends the differences")
@@ -217,11 +223,9 @@ def remove(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks remove library
     """
-    from deployments.runs import sinks
+    from deployments.actions import sinks
 
-    with session.writing() as ledger:
-        place = ledger.outbox.get(name).place
-        sinks.remove(session.home(), ledger, name, session.operator(), reason)
+    place = sinks.remove(session.desk(), name, session.operator(), reason).place
     render.say(f"removed {name}; the copies in {render.clean(place)} stay, delete them there")
 
 
@@ -246,26 +250,15 @@ def export(
         render.note(f"{render.count(counts.refused, 'document')} not exported: their names are not possible there")
 
 
-def _require_consent(kind: str, place: str, *, agreed: bool) -> None:
-    import sinks
+def _is_agreed(kind: str, place: str) -> bool:
+    """Ask whether documents may be sent to another machine, if that is the place and somebody is there to answer."""
+    from sinks import host_elsewhere
 
-    host = sinks.host_elsewhere(kind, place)
-    if host is None or agreed:
-        return
-    refusal = NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
-    if not render.interactive():
-        raise refusal
+    host = host_elsewhere(kind, place)
+    if host is None or not render.interactive():
+        return False
     render.note(f"The text of all documents is sent to {render.clean(host)}, now and after each change.")
-    if not typer.confirm("Do you agree?", err=True):
-        raise refusal
-
-
-def _set(name: str, state: str, reason: str) -> None:
-    from catchment.ledger import SinkState
-    from deployments.runs import sinks
-
-    with session.writing() as ledger:
-        sinks.set_state(session.home(), ledger, name, SinkState(state), session.operator(), reason)
+    return typer.confirm("Do you agree?", err=True)
 
 
 def say_when() -> None:

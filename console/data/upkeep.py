@@ -73,7 +73,7 @@ def adopt() -> int:
     from catchment.audit import chain
     from catchment.ledger import Ledger
     from catchment.sync import supply
-    from deployments.runs import sinks
+    from deployments.actions import sinks
 
     home = session.home().make()
     # By its URL, because a home could not migrate an older ledger of another one.
@@ -84,13 +84,14 @@ def adopt() -> int:
             # Before the change: a kill after it would leave a history that this home did not sign.
             chain.take_up(home, ledger, "adopted")
         ledger.adopt(session.operator())
-        for sink in ledger.outbox.all():
-            try:
-                sinks.adopt(home, ledger, sink.name, session.operator(), "with the ledger")
-                render.say(f"{sink.name}: adopted")
-            except supply.PLACE_FAILURES as error:
-                failed += 1
-                render.note(f"{sink.name}: not adopted: {error} (then: `catchment sinks adopt {sink.name}`)")
+        names = [sink.name for sink in ledger.outbox.all()]
+    for name in names:
+        try:
+            sinks.adopt(session.desk(), name, session.operator(), "with the ledger")
+            render.say(f"{name}: adopted")
+        except supply.PLACE_FAILURES as error:
+            failed += 1
+            render.note(f"{name}: not adopted: {error} (then: `catchment sinks adopt {name}`)")
     render.say("this home owns the ledger now; start with `catchment up --detach`")
     return int(failed > 0)
 

@@ -15,6 +15,8 @@ handed in as a `Desk`:
     cancel or prioritize a job                         actions.jobs
     acknowledge an incident                            actions.incidents
     make or restore a backup                           actions.backups
+    add, pause, resume, rebuild, adopt, remove a sink  actions.sinks
 
-`actions.previews` returns the effect of adding or syncing a source, and a proof, without a change.
+`actions.previews` returns the effect of adding or syncing a source, and a proof, without a change; `sinks.check` compares a
+sink with the library.
 """

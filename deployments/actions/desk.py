@@ -82,10 +82,7 @@ class Desk:
 
     def connector(self, entry: SourceEntry) -> Connector:
         """Return the connector of a source, able to resolve its secrets."""
-        if server := running(self.home):
-            from deployments.server.client import read_blocks_of
-
-            read_blocks_of(server)
+        self.read_blocks()
         return connector_class(entry.kind)(entry.settings)
 
     def connector_here(self, entry: SourceEntry) -> Connector:
@@ -95,6 +92,13 @@ class Desk:
             # The same path on this machine is another folder.
             raise Refused(f"{entry.name}: runs on {host_for(entry.queue)}; run the command there")
         return self.connector(entry)
+
+    def read_blocks(self) -> None:
+        """Resolve secrets of the form `block:NAME` on the running server. No effect without one."""
+        if server := running(self.home):
+            from deployments.server.client import read_blocks_of
+
+            read_blocks_of(server)
 
     @contextmanager
     def adding(self, entry: SourceEntry, *, is_written: bool) -> Iterator[None]:

@@ -15,14 +15,15 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 
+import sinks
 from catchment.errors import CatchmentError, LedgerError, NotFound
 from catchment.ledger import Ledger
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
+from catchment.sync import supply
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, worst
 from catchment.views.health import HealthReport
 from deployments.health.checks import PROBE_SECONDS, examine, within
-from deployments.runs import sinks
 from deployments.server.client import api, everything, read_blocks_of
 from deployments.server.running import Running, running
 from tasks.artifacts import (
@@ -67,8 +68,8 @@ def _look_at_sinks(home: Home) -> None:
 
 def _look_at(home: Home, name: str) -> None:
     # It may be removed meanwhile, and the findings report a ledger that cannot be written.
-    with suppress(NotFound, LedgerError):
-        sinks.look(home, name)
+    with suppress(NotFound, LedgerError), closing(Ledger.inspect(home)) as ledger:
+        supply.look(home, ledger, name, sinks.opened)
 
 
 def publish(home: Home, state: Running, findings: Sequence[Condition]) -> None:

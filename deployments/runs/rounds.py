@@ -23,9 +23,9 @@ from catchment.sync import revoke
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
+from deployments.runs.deliveries import deploy_sinks
 from deployments.runs.live_runs import Ending
 from deployments.runs.recovery import Executed
-from deployments.runs.sinks import deploy_sinks
 from deployments.runs.state_tags import mark
 from deployments.server.planned import read_report
 from deployments.server.running import Running, running

@@ -18,13 +18,25 @@ import pytest
 
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
-from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, Survey
+from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, SinkRow, Survey
 from catchment.model import Item, JobState, RawContent, ReplayStage, Tombstone, Upsert
 from catchment.runtime import own_secrets
 from catchment.runtime.membership import Membership
 from catchment.runtime.process import alive, identity
 from console import session
-from deployments.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
+from deployments.actions import (
+    backfills,
+    backups,
+    consents,
+    inbox,
+    incidents,
+    jobs,
+    limits,
+    quarantine,
+    sinks,
+    sources,
+    syncs,
+)
 from deployments.actions.desk import Desk
 from deployments.actions.quarantine import Selection
 from deployments.sources.entries import Timing
@@ -149,6 +161,18 @@ def _restore(desk: Desk) -> object:
     return backups.restore(desk.home, WHO, WHY, file=backups.make(desk, WHO).file)
 
 
+def _of_sink(act: Callable[..., object]) -> Callable[[Desk], object]:
+    def done(desk: Desk) -> object:
+        a_sink(desk)
+        return act(desk, "copy", WHO, WHY)
+
+    return done
+
+
+def a_sink(desk: Desk) -> SinkRow:
+    return sinks.add(desk, "jsonl", str(desk.home.path.parent / "copy"), "copy", WHO, WHY)
+
+
 @dataclass
 class Action:
     """An action, and the event of its line."""
@@ -184,6 +208,12 @@ ACTIONS = {
     "syncs.undo": Action(_undo, "undone"),
     "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
     "backups.restore": Action(_restore, "restored"),
+    "sinks.add": Action(a_sink, "sink added"),
+    "sinks.pause": Action(_of_sink(sinks.pause), "sink paused"),
+    "sinks.resume": Action(_of_sink(sinks.resume), "sink active"),
+    "sinks.rebuild": Action(_of_sink(sinks.rebuild), "sink emptying"),
+    "sinks.adopt": Action(_of_sink(sinks.adopt), "sink adopted"),
+    "sinks.remove": Action(_of_sink(sinks.remove), "sink removed"),
     "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
     "sources.allow_hosts": Action(_allow, "consent given"),
     "inbox.enqueue": Action(_enqueue, "changed"),
@@ -209,7 +239,7 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import deployments.actions
 
-    modules: list[ModuleType] = [backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs]
+    modules: list[ModuleType] = [backups, consents, inbox, incidents, jobs, limits, quarantine, sinks, sources, syncs]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

@@ -31,6 +31,7 @@ from tests.console.test_actions import (
     _history,
     _job,
     _sync_with_held_deletions,
+    a_sink,
     an_incident,
     joined,
 )
@@ -169,6 +170,19 @@ def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
             return {"jobs": str(_job(desk, JobState.QUARANTINED))}, "pending"
         case "quarantine.discard":
             return {"source": "notes", "expected": 1}, "cancelled"
+        case "sinks.add":
+            place = desk.home.path.parent / "copy"
+            return {"kind": "folder", "place": str(place), "name": "copy", "password": ""}, "sink added"
+        case "sinks.pause" | "sinks.resume" | "sinks.rebuild" | "sinks.adopt" | "sinks.remove":
+            a_sink(desk)
+            states = {
+                "pause": "paused",
+                "resume": "active",
+                "rebuild": "emptying",
+                "adopt": "adopted",
+                "remove": "removed",
+            }
+            return {"name": "copy"}, f"sink {states[name.removeprefix('sinks.')]}"
         case "backups.make":
             return {}, "backed up"
         case "syncs.start_all":

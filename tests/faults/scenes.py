@@ -18,7 +18,7 @@ from catchment.audit import chain
 from catchment.content.cache import Cache
 from catchment.content.parsing import CODE
 from catchment.errors import LoginFailed, NotFound, NotNow, Refused, SinkUnavailable, SourceUnavailable
-from catchment.ledger import Backfill, BackfillSelection, BackfillState, Incident, Ledger, Moment, SinkState
+from catchment.ledger import Backfill, BackfillSelection, BackfillState, Incident, Ledger, Moment
 from catchment.ledger.db import schema
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.ledger.limits.pacing import Pacing
@@ -39,7 +39,8 @@ from catchment.sync.revoke import Extent, revoke
 from catchment.views import health
 from catchment.views.telemetry.gauges import sample
 from console.data import backup
-from deployments.runs import sinks as sinks_of_home
+from deployments.actions import desk as actions
+from deployments.actions import sinks as sink_actions
 from tests.faults.desk import PATIENT, SOURCE, Desk, same, work_through
 
 Act = Callable[[Desk], object]
@@ -632,10 +633,15 @@ def _backfill(desk: Desk, name: str) -> Backfill:
 # Sinks
 
 
+def _actions(desk: Desk) -> actions.Desk:
+    return actions.Desk(desk.home, desk.ledger, desk.ledger)
+
+
 def sink_added(desk: Desk) -> None:
     with desk.ledger() as ledger:
-        if not ledger.outbox.all():
-            sinks_of_home.add(desk.home, ledger, "jsonl", str(desk.aside / _SINK), _SINK, None, "operator")
+        is_added = bool(ledger.outbox.all())
+    if not is_added:
+        sink_actions.add(_actions(desk), "jsonl", str(desk.aside / _SINK), _SINK, "operator")
 
 
 def delivered(desk: Desk) -> None:
@@ -654,17 +660,15 @@ def sink_away(desk: Desk) -> None:
     elsewhere.rename(place)
     with desk.ledger() as ledger:
         assert ledger.outbox.get(_SINK).failures
-        sinks_of_home.set_state(desk.home, ledger, _SINK, SinkState.ACTIVE, "operator")
+    sink_actions.resume(_actions(desk), _SINK, "operator")
 
 
 def sink_adopted(desk: Desk) -> None:
-    with desk.ledger() as ledger:
-        sinks_of_home.adopt(desk.home, ledger, _SINK, "operator")
+    sink_actions.adopt(_actions(desk), _SINK, "operator")
 
 
 def sink_emptied(desk: Desk) -> None:
-    with desk.ledger() as ledger:
-        sinks_of_home.set_state(desk.home, ledger, _SINK, SinkState.EMPTYING, "operator")
+    sink_actions.rebuild(_actions(desk), _SINK, "operator")
     delivered(desk)
 
 
@@ -672,13 +676,12 @@ def sink_is_equal(desk: Desk) -> None:
     """The sink has the text of each document once."""
     lines = [json.loads(line) for file in (desk.aside / _SINK).glob("*.jsonl") for line in file.open(encoding="utf-8")]
     same(sorted(line["text"].strip() for line in lines), sorted(folder(desk).values()))
-    with desk.ledger() as ledger:
-        same(sinks_of_home.check(ledger, _SINK), supply.Differences((), (), ()))
+    same(sink_actions.check(_actions(desk), _SINK), supply.Differences((), (), ()))
 
 
 def sink_removed(desk: Desk) -> None:
-    with desk.ledger() as ledger, suppress(NotFound):
-        sinks_of_home.remove(desk.home, ledger, _SINK, "operator")
+    with suppress(NotFound):
+        sink_actions.remove(_actions(desk), _SINK, "operator")
 
 
 # The history, and what is measured

@@ -12,16 +12,16 @@ from prefect.client.schemas.objects import State
 
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from deployments.runs import sinks
+from deployments.actions import sinks
 from flows.deliver import deliver
 from tests.flows.conftest import Window, sync
+from web.__main__ import desk_of
 
 pytestmark = pytest.mark.server
 
 
 def _add(home: Home, name: str, place: Path) -> None:
-    with closing(Ledger.open(home)) as ledger:
-        sinks.add(home, ledger, "folder", str(place), name, None, "operator:anna")
+    sinks.add(desk_of(home), "folder", str(place), name, "operator:anna")
 
 
 def _deliver(name: str) -> State[Any]:

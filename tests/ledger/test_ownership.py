@@ -17,8 +17,9 @@ from catchment.model import Priority
 from catchment.settings import Home
 from catchment.sync import supply
 from console.main import main
-from deployments.runs import sinks
+from deployments.actions import sinks
 from sinks import opened
+from web.__main__ import desk_of
 
 _PRODUCT = ("assistant", "catchment", "connectors", "console", "deployments", "flows", "tasks", "web")
 
@@ -95,9 +96,9 @@ def test_home_that_adopts_a_ledger_adopts_its_sinks(
 ) -> None:
     """At once, before its first delivery. A sink that is away is named, and the others are adopted."""
     one, other = homes
-    with closing(Ledger.open(one)) as ledger:
-        for name in ("away", "copy"):
-            sink = sinks.add(one, ledger, "jsonl", str(tmp_path / name), name, None, "anna")
+    for name in ("away", "copy"):
+        sink = sinks.add(desk_of(one), "jsonl", str(tmp_path / name), name, "anna")
+        with closing(Ledger.open(one)) as ledger:
             supply.deliver(ledger, name, opened, lambda: True, supply.DeliveryCounts())
     (tmp_path / "away").rename(tmp_path / "elsewhere")
     assert command(other, monkeypatch, "ledger", "adopt") == 1

@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from catchment.ledger.db.schema import sinks as sinks_table
 from catchment.model import Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.sync import supply as engine
-from deployments.runs import sinks as runs
+from deployments.actions import sinks as actions
+from deployments.actions.desk import Desk
 from tests.faults.crashes import killing, listen, lived
 from tests.ledger.world import Clock, World, note, notes
 from tests.sinks.conftest import Place, supply
@@ -383,8 +384,8 @@ def test_empty_place_with_the_stamp_of_a_former_sink_needs_no_adoption(
     """Chroma and PostgreSQL refuse a collection or schema that exists."""
     with sinks.opened(place.kind, place.place, place.secret, create=True) as opened:
         opened.mark("1f-1-00ff")
-    home = Home(tmp_path / "home").make()
-    runs.add(home, world.ledger, place.kind, place.place, "copy", place.secret, "operator:anna")
+    desk = Desk(Home(tmp_path / "home").make(), *[lambda: nullcontext(world.ledger)] * 2)
+    actions.add(desk, place.kind, place.place, "copy", "operator:anna", secret=place.secret)
     world.ingest(*notes(2))
     assert supply(world.ledger).sent == 2
     assert equals(world, place)

@@ -14,6 +14,7 @@ from catchment.telemetry.incidents import OK
 from catchment.views.backups import BackupsView, backups
 from catchment.views.health import HealthReport
 from catchment.views.hosts import HostStanding, hosts
+from deployments.actions.sinks import KINDS
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -45,6 +46,7 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
         "fine": [finding for finding in findings if finding.verdict is OK],
         "hosts": joined,
         "sinks": sinks,
+        "sink_kinds": KINDS,
         "backups": kept,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
     }

@@ -1,0 +1,120 @@
+"""Add, pause, resume, rebuild, adopt and remove a sink, a place that documents are copied to; compare it with the library."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import sinks
+from catchment.errors import BadInput, NoConsent
+from catchment.ledger import SinkRow, SinkState
+from catchment.runtime.home import expanded
+from catchment.runtime.membership import Membership
+from catchment.sync import supply
+from deployments.actions.desk import Desk
+from deployments.runs import deliveries
+
+KINDS = sinks.kinds()
+"""The kinds of sink."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+
+
+def add(
+    desk: Desk,
+    kind: str,
+    place: str,
+    name: str,
+    actor: str,
+    reason: str = "",
+    *,
+    secret: str | None = None,
+    consented: bool = False,
+) -> SinkRow:
+    """Add a sink, which receives the whole library next.
+
+    Args:
+        place: The full path of a folder that is empty or does not exist yet, or an address.
+        secret: The reference to its password.
+        consented: The operator agreed that documents leave this machine. Not needed for a place on it.
+
+    Raises NoConsent, BadInput, Refused if the place has other data, SinkUnavailable if it cannot be written.
+    """
+    host = sinks.host_elsewhere(kind, place)
+    if host and not consented:
+        raise NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
+    if not _NAME.match(name):
+        raise BadInput(f"{name!r}: not a valid name; use lower-case letters, digits, - and _")
+    if sinks.is_folder(kind):
+        folder = expanded(Path(place))
+        if not folder.is_absolute():
+            raise BadInput(f"{kind}: not a full path; pass one such as /home/me/{folder.name} or ~/{folder.name}")
+        place = str(folder)
+    if Membership.of(desk.home):
+        # The first host that deploys a sink copies to it, so this one must.
+        desk.require_running()
+    desk.read_blocks()
+    with desk.writing() as ledger:
+        if any(sink.name == name for sink in ledger.outbox.all()):
+            raise BadInput(f"{name}: a sink with this name exists; choose another name")
+        with sinks.opened(kind, place, secret, create=True) as made:
+            wants_vectors = made.wants_vectors
+            # An empty place may still have the stamp of a former sink.
+            made.mark("")
+        added = ledger.outbox.add(name, kind, place, secret, actor, reason, wants_vectors=wants_vectors)
+    deliveries.start_delivery(desk.home, name)
+    return added
+
+
+def pause(desk: Desk, name: str, actor: str, reason: str = "") -> None:
+    """Stop the deliveries to a sink until it is resumed; a batch that is being written is completed. Raises NotFound."""
+    with desk.writing() as ledger:
+        ledger.outbox.set_state(name, SinkState.PAUSED, actor, reason)
+
+
+def resume(desk: Desk, name: str, actor: str, reason: str = "") -> None:
+    """Compare a sink with the library and send the differences, also those that it refused before. Raises NotFound."""
+    with desk.writing() as ledger:
+        ledger.outbox.set_state(name, SinkState.ACTIVE, actor, reason)
+    deliveries.start_delivery(desk.home, name)
+
+
+def rebuild(desk: Desk, name: str, actor: str, reason: str = "") -> None:
+    """Have all documents deleted at a sink and sent again. Raises NotFound, Refused if it is paused."""
+    with desk.writing() as ledger:
+        ledger.outbox.set_state(name, SinkState.EMPTYING, actor, reason)
+    deliveries.start_delivery(desk.home, name)
+
+
+def adopt(desk: Desk, name: str, actor: str, reason: str = "") -> SinkRow:
+    """Take over the place of a sink from another home or sink, and make it equal to the library.
+
+    Raises NotFound, SinkUnavailable if the place cannot be reached; then nothing is changed.
+    """
+    desk.read_blocks()
+    with desk.writing() as ledger:
+        supply.adopt(desk.home, ledger, name, sinks.opened, actor, reason)
+        adopted = ledger.outbox.get(name)
+    deliveries.start_delivery(desk.home, name)
+    return adopted
+
+
+def remove(desk: Desk, name: str, actor: str, reason: str = "") -> SinkRow:
+    """Forget a sink and delete its deployment. Its copies stay. Raises NotFound."""
+    with desk.writing() as ledger:
+        sink = ledger.outbox.get(name)
+        # Ends a delivery between two batches.
+        ledger.outbox.set_state(name, SinkState.PAUSED, actor, reason)
+        deliveries.undeploy_sink(desk.home, name)
+        with supply.alone(desk.home, sink):
+            ledger.outbox.remove(name, actor, reason)
+    return sink
+
+
+def check(desk: Desk, name: str) -> supply.Differences:
+    """Compare a sink with the library. Raises NotFound, SinkUnavailable, Refused if its place is another's."""
+    desk.read_blocks()
+    with desk.reading() as ledger:
+        sink = ledger.outbox.get(name)
+        with sinks.opened(sink.kind, sink.place, sink.secret) as place:
+            supply.own_stamp(ledger.outbox, sink, place)
+            return supply.differences(ledger, place, ledger.outbox.refusals(sink, sink.refused))

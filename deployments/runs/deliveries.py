@@ -1,0 +1,61 @@
+"""The deployments of the sinks, by which the flow `deliver` is started. Does not import Prefect."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+
+import orjson
+
+from catchment.errors import NotFound
+from catchment.ledger import Ledger
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
+from deployments.server.client import api
+from deployments.server.running import running
+
+_FLOW = "deliver"
+_ENTRYPOINT = "flows.deliver.deliver"
+
+
+def start_delivery(home: Home, name: str) -> None:
+    """Deploy a sink and request a delivery, if Catchment runs; otherwise, its next start does."""
+    if server := running(home):
+        deploy_sinks(home)
+        with api(server) as client:
+            answer = client.get(f"/deployments/name/{_FLOW}/{name}")
+            if not answer.is_missing:
+                body = {"state": {"type": "SCHEDULED"}, "name": f"{name}: waiting"}
+                client.post(f"/deployments/{answer.json()['id']}/create_flow_run", json=body).raise_for_status()
+
+
+def deploy_sinks(home: Home) -> None:
+    """Give each sink a deployment with its name, unless another host did. No effect if Catchment does not run."""
+    from deployments.sources.deploy import deploy
+
+    names = list[str]()
+    with suppress(NotFound), closing(Ledger.inspect(home)) as ledger:
+        names = [sink.name for sink in ledger.outbox.all()]
+    if names and (server := running(home)):
+        file = home.run / "sinks.yaml"
+        atomic_files.write(file, orjson.dumps({"pull": [], "deployments": [_deployment(name) for name in names]}))
+        deploy(home, server, file=file)
+
+
+def undeploy_sink(home: Home, name: str) -> None:
+    """Delete the deployment of a sink. No effect if Catchment does not run."""
+    if server := running(home):
+        from deployments.sources.deploy import undeploy
+
+        undeploy(home, server, name, _ENTRYPOINT)
+
+
+def _deployment(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "description": "Copies documents to a sink after each change. Pause it with `catchment sinks pause`.",
+        "entrypoint": _ENTRYPOINT,
+        "tags": ["sink"],
+        "parameters": {"name": name},
+        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},
+        "work_pool": {"name": "catchment"},
+    }
