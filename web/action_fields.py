@@ -217,6 +217,13 @@ class SinkFields(_Fields):
     reason: _Text = ""
 
 
+class ModelFields(_Fields):
+    """The model of search by meaning: `use`, `off`, `ollama:MODEL@URL` or `openai:MODEL@URL`."""
+
+    setting: _Text
+    reason: _Text = ""
+
+
 class AgeFields(_Fields):
     """An age in days."""
 

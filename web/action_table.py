@@ -31,6 +31,7 @@ from deployments.actions import (
     inbox,
     incidents,
     jobs,
+    library,
     limits,
     quarantine,
     sinks,
@@ -47,6 +48,7 @@ from web.action_fields import (
     HostsFields,
     InboxFields,
     LimitFields,
+    ModelFields,
     MoveFields,
     PlanFields,
     RemoveFields,
@@ -330,6 +332,12 @@ def _back_up(desk: Desk, given: ReasonFields, actor: str) -> Done:
     return Done("A backup is being made; Health shows when it is complete")
 
 
+def _choose_model(desk: Desk, given: ModelFields, actor: str) -> Done:
+    is_requested = library.choose_model(desk, given.setting, actor, given.reason)
+    paused = "" if is_requested else "; the deployment embed is paused, resume it in the Prefect UI"
+    return Done(f"The model of search by meaning is {given.setting}{paused}")
+
+
 def _add_sink(desk: Desk, given: SinkFields, actor: str) -> Done:
     sinks.add(
         desk, given.kind, given.place, given.name, actor, given.reason, secret=given.password, consented=given.consent
@@ -432,6 +440,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     ),
     "sinks.adopt": WebAction(NamedFields, _adopt_sink, _health),
     "sinks.remove": WebAction(NamedFields, _remove_sink, _health),
+    "library.choose_model": WebAction(ModelFields, _choose_model, _health),
 }
 """The actions, by the module and the name of their function in `deployments.actions`."""
 

@@ -25,7 +25,10 @@ def model(
     Example: catchment model ollama:nomic-embed-text@http://127.0.0.1:11434
     """
     if setting is not None:
-        _change(setting)
+        from deployments.actions import library
+
+        if not library.choose_model(session.desk(), setting, session.operator()):
+            render.note("the deployment `embed` is paused; resume it in the Prefect UI")
     from catchment.search.meaning.meaning_status import MeaningStatus
 
     try:
@@ -39,20 +42,3 @@ def model(
         render.note("no library yet; add a source: `catchment sources add obsidian ~/Vault --name notes`")
     else:
         render.show_fields({"model": status.setting, "status": render.clean(status)})
-
-
-def _change(setting: str) -> None:
-    """Store a setting whose model can be used, and have the embeddings made."""
-    from catchment.ledger import OFF
-    from catchment.search.meaning import choice
-    from catchment.search.meaning.meaning_status import record
-    from deployments.runs.runs import start_embedding
-
-    choice.checked(setting)
-    if setting != OFF:
-        choice.load(setting)
-    with session.writing() as ledger:
-        ledger.embeddings.setting = setting
-    record(session.home(), "")
-    if setting != OFF and (server := session.running()) and not start_embedding(server):
-        render.note("the deployment `embed` is paused; resume it in the Prefect UI")

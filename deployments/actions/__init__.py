@@ -16,6 +16,7 @@ handed in as a `Desk`:
     acknowledge an incident                            actions.incidents
     make or restore a backup                           actions.backups
     add, pause, resume, rebuild, adopt, remove a sink  actions.sinks
+    choose the model of search                         actions.library
 
 `actions.previews` returns the effect of adding or syncing a source, and a proof, without a change; `sinks.check` compares a
 sink with the library.

@@ -31,6 +31,7 @@ from deployments.actions import (
     inbox,
     incidents,
     jobs,
+    library,
     limits,
     quarantine,
     sinks,
@@ -208,6 +209,7 @@ ACTIONS = {
     "syncs.undo": Action(_undo, "undone"),
     "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
     "backups.restore": Action(_restore, "restored"),
+    "library.choose_model": Action(lambda desk: library.choose_model(desk, "off", WHO, WHY), "model chosen"),
     "sinks.add": Action(a_sink, "sink added"),
     "sinks.pause": Action(_of_sink(sinks.pause), "sink paused"),
     "sinks.resume": Action(_of_sink(sinks.resume), "sink active"),
@@ -239,7 +241,9 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import deployments.actions
 
-    modules: list[ModuleType] = [backups, consents, inbox, incidents, jobs, limits, quarantine, sinks, sources, syncs]
+    modules: list[ModuleType] = [
+        *(backups, consents, inbox, incidents, jobs, library, limits, quarantine, sinks, sources, syncs)
+    ]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

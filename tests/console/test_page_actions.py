@@ -170,6 +170,8 @@ def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
             return {"jobs": str(_job(desk, JobState.QUARANTINED))}, "pending"
         case "quarantine.discard":
             return {"source": "notes", "expected": 1}, "cancelled"
+        case "library.choose_model":
+            return {"setting": "off"}, "model chosen"
         case "sinks.add":
             place = desk.home.path.parent / "copy"
             return {"kind": "folder", "place": str(place), "name": "copy", "password": ""}, "sink added"
