@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import (
     OFF,
-    AnyOf,
     FilterName,
     Ledger,
     Query,
@@ -34,24 +33,17 @@ from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
+from catchment.search.search_plan import NEAR_ALONE, SearchPlan, any_word
 from catchment.search.task_search import find_tasks, wants_tasks
 
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex
 
-_NEAR = 20
-"""Results that the meaning adds to a search by words."""
-_NEAR_ALONE = 100
-"""Results of a search by meaning alone."""
-_NEAR_BELOW = 5
-"""Results below the floor for a question, if nothing else is found."""
-_QUESTION = 3
-"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _SOME = 100
 """Results with some of the words."""
 _STEP = 150
 """Half of the characters in which words are near each other, about as many as have a vector."""
-_ASKED = 400
+_NEAREST = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
 SECONDS = 10.0
@@ -85,79 +77,28 @@ def search(
         text = storable_text(text)
         sources = ledger.sources.all()
         kinds = {source.name: source.kind for source in sources}
-        typed, unknown = parse(text, kinds, now), list[str]()
-        for one in typed.filters:
-            if one.name not in (FilterName.TAG, FilterName.IN) or one.is_negated:
-                continue
-            if (others := ledger.library.other_names(one)) is not None:
-                unknown.append(f"{one.name}:{one.values[0]}")
-                if near := nearest_name(one, others, kinds):
-                    raise BadInput(f"{unknown[-1]} is not known; did you mean {near}?")
+        typed = parse(text, kinds, now)
+        unknown = tuple(_unknown(ledger, typed, kinds))
         excluded = tuple(term.text for term in typed.unwanted)
         is_listing = (typed.filters or typed.newest_first) and (excluded or not without_filters(text).strip())
         if not typed.wanted and not is_listing:
             return Results([], 0, Understood((), excluded, ()))
-        understood = Understood((), excluded, written(text), unknown=tuple(unknown))
-        found = _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
-        if meaning is None or found.understood.meaning is None:
-            return found
+        widened = understand(typed, ledger.vocabulary)
+        understood = Understood(
+            widened.words, excluded, written(text), is_sentence=widened.is_sentence, unknown=unknown
+        )
+        if wants_tasks(typed):
+            tasks = find_tasks(ledger, widened)
+            return Results(tasks[offset : offset + limit], len(tasks), understood)
+        if lanes is Lanes.MEANING and meaning is None:
+            raise MeaningOff("search by meaning: no model is loaded")
+        is_on = meaning is not None and (lanes is not Lanes.BOTH or ledger.embeddings.setting != OFF)
+        plan = SearchPlan(widened, sentence(text), lanes, has_meaning=is_on)
+        results = _Run(ledger, plan, understood, limit, offset, by_conversation).results(meaning)
+        if meaning is None or results.understood.meaning is None:
+            return results
         visible = {source.name for source in sources}
-        return replace(found, incomplete=tuple(name for name in meaning.lacking() if name in visible))
-
-
-def _found(
-    ledger: Ledger,
-    typed: Query,
-    understood: Understood,
-    text: str,
-    meaning: MeaningIndex | None,
-    lanes: Lanes,
-    limit: int,
-    offset: int,
-    by_conversation: bool,
-) -> Results:
-    asked = understand(typed, ledger.vocabulary)
-    understood = replace(understood, words=asked.words, is_sentence=asked.is_sentence)
-    if wants_tasks(typed):
-        tasks = find_tasks(ledger, asked)
-        return Results(tasks[offset : offset + limit], len(tasks), understood)
-    if lanes is Lanes.MEANING and meaning is None:
-        raise MeaningOff("search by meaning: no model is loaded")
-    is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)
-    by_meaning = is_wanted and meaning is not None and bool(typed.wanted) and not typed.newest_first
-
-    by_words, is_partial = Ranking([], 0), False
-    if lanes is not Lanes.MEANING or not typed.wanted or typed.newest_first:
-        by_words, is_partial = _by_words(ledger, asked, max(DEPTH, offset + limit), by_conversation)
-
-    def page(ranked: Sequence[Ranked], total: int, off: str | None = None) -> Results:
-        hits = present(ledger, ranked[offset : offset + limit], asked.query, asked.weights(asked.query.wanted))
-        return Results(hits, total, understood, is_partial, off, by_words.is_capped)
-
-    if not by_meaning or meaning is None:
-        return page(by_words.ranked, by_words.total)
-    if not asked.is_sentence:
-        text = " ".join([text, *(word.corrections[0] for word in asked.words if word.is_misspelled)])
-    try:
-        found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
-        chance = meaning.chance
-    except MeaningOff as off:
-        if lanes is Lanes.MEANING:
-            raise
-        return page(by_words.ranked, by_words.total, str(off))
-    known = {one.content_id for one in by_words.ranked[:DEPTH]}
-    others = [one for one in found if one.content_id not in known]
-    near = [one for one in others if one.cosine is not None and one.cosine >= chance.floor]
-    near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
-    if by_words.total and not is_partial and asked.literal in {"identifier", "prefix"}:
-        near = []
-    elif not near and not by_words.total and not asked.literal and len(typed.wanted) >= _QUESTION:
-        near = others[:_NEAR_BELOW]
-    total = by_words.total + _number_without_words(ledger, asked.query, by_words, near, by_conversation)
-    with_words = [one for one in found if one.content_id in known]
-    ranked = fuse(by_words.ranked, [*with_words, *near], chance.scaled, by_conversation=by_conversation)
-    understood = replace(understood, literal=asked.literal, meaning=text, floor=chance.floor)
-    return page(ranked, total)
+        return replace(results, incomplete=tuple(name for name in meaning.lacking() if name in visible))
 
 
 def search_without_meaning(
@@ -169,22 +110,116 @@ def search_without_meaning(
     return replace(found, meaning_off=reason) if is_on and found.understood.words else found
 
 
-def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -> tuple[Ranking, bool]:
-    """Return the results with all words; or with some, for a sentence, and if there are none. Scores are at most 1."""
-    query = asked.query
-    if not asked.is_sentence or query.newest_first:
-        ranking = ledger.library.rank(query, limit=limit, by_conversation=by_conversation)
-        if ranking.total or len(query.wanted) < 2 or query.newest_first:
-            weights = asked.weights(query.wanted)
-            return _scaled(ranking, asked.coverage(query.wanted, weights, asked.has)), False
-        query = asked.without_common()
-    wanted = _quoted(query) or (tuple(chain.from_iterable(query.wanted)),)
-    found = ledger.library.rank(replace(query, wanted=wanted), limit=_SOME, by_conversation=by_conversation)
-    return _covered(ledger, asked, query, _scaled(found)), True
+def _unknown(ledger: Ledger, typed: Query, kinds: Mapping[str, str]) -> Iterator[str]:
+    """Yield the filters with a tag or a folder that no document has. Raises BadInput if a similar one exists."""
+    for condition in typed.filters:
+        if condition.name not in (FilterName.TAG, FilterName.IN) or condition.is_negated:
+            continue
+        if (others := ledger.library.other_names(condition)) is not None:
+            unknown = f"{condition.name}:{condition.values[0]}"
+            if near := nearest_name(condition, others, kinds):
+                raise BadInput(f"{unknown} is not known; did you mean {near}?")
+            yield unknown
 
 
-def _quoted(query: Query) -> tuple[AnyOf, ...]:
-    return tuple(group for group in query.wanted if any(term.is_quoted for term in group))
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The run of a plan over a library, for one page of its results."""
+
+    ledger: Ledger
+    plan: SearchPlan
+    understood: Understood
+    limit: int
+    offset: int
+    by_conversation: bool
+
+    def results(self, meaning: MeaningIndex | None) -> Results:
+        """Return the page. Raises MeaningOff if only the meaning may be searched, and cannot be."""
+        plan = self.plan
+        by_words, is_partial = self._by_words() if plan.uses_words else (Ranking([], 0), False)
+        if meaning is None or not plan.uses_meaning:
+            return self._page(by_words, self.understood, is_partial)
+        try:
+            by_meaning = self._by_meaning(meaning, by_words.ranked[:DEPTH])
+            chance = meaning.chance
+        except MeaningOff as off:
+            if plan.lanes is Lanes.MEANING:
+                raise
+            return self._page(by_words, self.understood, is_partial, str(off))
+        known = {ranked.content_id for ranked in by_words.ranked[:DEPTH]}
+        with_words = [near for near in by_meaning if near.content_id in known]
+        others = [near for near in by_meaning if near.content_id not in known]
+        added = plan.added(others, chance.floor, by_words.total, is_partial=is_partial)
+        total = by_words.total + self._number_without_words(by_words, added)
+        ranked = fuse(by_words.ranked, [*with_words, *added], chance.scaled, by_conversation=self.by_conversation)
+        literal, text = plan.widened.literal, plan.meaning_text
+        understood = replace(self.understood, literal=literal, meaning=text, floor=chance.floor)
+        return self._page(by_words._replace(ranked=ranked, total=total), understood, is_partial)
+
+    def _page(
+        self, ranking: Ranking, understood: Understood, is_partial: bool, meaning_off: str | None = None
+    ) -> Results:
+        query, weights = self.plan.widened.query, self.plan.widened.weights
+        shown = ranking.ranked[self.offset : self.offset + self.limit]
+        hits = present(self.ledger, shown, query, weights(query.wanted))
+        return Results(hits, ranking.total, understood, is_partial, meaning_off, ranking.is_capped)
+
+    def _by_words(self) -> tuple[Ranking, bool]:
+        """Return the results with all words; or with some, if the plan allows it. Scores are at most 1."""
+        plan, widened, rank = self.plan, self.plan.widened, self.ledger.library.rank
+        if plan.needs_all_words:
+            limit = max(DEPTH, self.offset + self.limit)
+            ranking = rank(widened.query, limit=limit, by_conversation=self.by_conversation)
+            if ranking.total or not plan.allows_some_words:
+                groups = widened.query.wanted
+                return _scaled(ranking, widened.coverage(groups, widened.weights(groups), widened.has)), False
+        query = plan.some_words
+        ranking = rank(any_word(query), limit=_SOME, by_conversation=self.by_conversation)
+        return _covered(self.ledger, widened, query, _scaled(ranking)), True
+
+    def _by_meaning(self, meaning: MeaningIndex, by_words: Sequence[Ranked]) -> list[Ranked]:
+        """Return the nearest contents that pass the conditions of the plan and are not deleted.
+
+        Nearest first, with all results by words that have embeddings.
+        """
+        text, passes, rank = self.plan.meaning_text[:_LONGEST], self.plan.meant, self.ledger.library.rank
+        is_narrowed = bool(passes.filters or passes.unwanted or passes.wanted)
+        limit = _NEAREST if is_narrowed else NEAR_ALONE
+        nearest = meaning.nearest(text, limit, also=[ranked.content_id for ranked in by_words])
+        passing = rank(passes, limit=_ALL, within=[near.content_id for near in nearest])
+        if is_narrowed and passing.total < NEAR_ALONE + len(by_words) and len(nearest) >= _NEAREST:
+            passing = rank(passes, limit=_ALL)
+            nearest = meaning.nearest(text, _NEAREST, [ranked.content_id for ranked in passing.ranked])
+        conversations = {ranked.content_id: ranked.conversation for ranked in passing.ranked}
+        eligible = [near for near in nearest if near.content_id in conversations]
+        return [
+            Ranked(
+                near.content_id,
+                near.chunk_id,
+                0.0,
+                conversations[near.content_id],
+                semantic_rank=place,
+                cosine=near.cosine,
+                part=near.part,
+            )
+            for place, near in enumerate(eligible, 1)
+        ]
+
+    def _number_without_words(self, by_words: Ranking, added: Sequence[Ranked]) -> int:
+        """Return how many results by meaning are not among the results by words."""
+        by_conversation, library = self.by_conversation, self.ledger.library
+        ranked = {key(result, by_conversation) for result in by_words.ranked}
+        keyed = {key(result, by_conversation): result for result in added}
+        unseen = [result for number, result in keyed.items() if number not in ranked]
+        if len(by_words.ranked) == by_words.total or not unseen:
+            return len(unseen)
+        contents = [result.content_id for result in unseen]
+        if by_conversation:
+            contents += library.in_conversations(
+                [result.conversation for result in unseen if result.conversation is not None]
+            )
+        query = self.plan.widened.query
+        return len(unseen) - library.rank(query, limit=1, by_conversation=by_conversation, within=contents).total
 
 
 def _scaled(ranking: Ranking, coverage: float = 1.0) -> Ranking:
@@ -234,52 +269,3 @@ def _written(term: Term) -> str:
     if term.substring is not None:
         return plain_words(term.substring)
     return f" {term.words}{'' if term.prefix else ' '}"
-
-
-def _by_meaning(
-    ledger: Ledger, meaning: MeaningIndex, asked: Asked, text: str, by_words: Sequence[Ranked]
-) -> list[Ranked]:
-    """Return the nearest contents that pass the filters, have no excluded word, all quoted ones, and are not deleted.
-
-    Nearest first, with all results by words that have embeddings.
-    """
-    typed = asked.typed
-    quoted = _quoted(typed)
-    passes = replace(typed, wanted=quoted)
-    is_narrowed = bool(passes.filters or passes.unwanted or quoted)
-    limit = _ASKED if is_narrowed else _NEAR_ALONE
-    nearest = meaning.nearest(text, limit, also=[one.content_id for one in by_words])
-    passing = ledger.library.rank(passes, limit=_ALL, within=[one.content_id for one in nearest])
-    if is_narrowed and passing.total < _NEAR_ALONE + len(by_words) and len(nearest) >= _ASKED:
-        passing = ledger.library.rank(passes, limit=_ALL)
-        nearest = meaning.nearest(text, _ASKED, [one.content_id for one in passing.ranked])
-    conversations = {one.content_id: one.conversation for one in passing.ranked}
-    eligible = [one for one in nearest if one.content_id in conversations]
-    return [
-        Ranked(
-            one.content_id,
-            one.chunk_id,
-            0.0,
-            conversations[one.content_id],
-            semantic_rank=rank,
-            cosine=one.cosine,
-            part=one.part,
-        )
-        for rank, one in enumerate(eligible, 1)
-    ]
-
-
-def _number_without_words(
-    ledger: Ledger, query: Query, by_words: Ranking, near: Sequence[Ranked], by_conversation: bool
-) -> int:
-    """Return how many results by meaning are not among the results by words."""
-    ranked = {key(one, by_conversation) for one in by_words.ranked}
-    unseen = {key(one, by_conversation): one for one in near if key(one, by_conversation) not in ranked}
-    if len(by_words.ranked) == by_words.total or not unseen:
-        return len(unseen)
-    contents = [one.content_id for one in unseen.values()]
-    if by_conversation:
-        contents += ledger.library.in_conversations(
-            [one.conversation for one in unseen.values() if one.conversation is not None]
-        )
-    return len(unseen) - ledger.library.rank(query, limit=1, by_conversation=by_conversation, within=contents).total

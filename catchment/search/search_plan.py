@@ -1,0 +1,109 @@
+"""The plan of a search: which lanes take part, how the words have to match, what the meaning adds. Pure: reads no library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from catchment.ledger import AnyOf, Query, Ranked
+from catchment.search.asked import Asked
+from catchment.search.results import Lanes
+
+NEAR_ALONE = 100
+"""Results of a search by meaning alone."""
+_NEAR = 20
+"""Results that the meaning adds to a search by words."""
+_NEAR_BELOW = 5
+"""Results below the floor for a question, if nothing else is found."""
+_QUESTION = 3
+"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
+_EXACT = frozenset({"identifier", "prefix"})
+"""Queries whose matches by words are all that is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """What a search does with a query.
+
+    Attributes:
+        widened: The query with the words that it is widened to.
+        text: The query as a sentence; see `language.sentence`.
+        lanes: The lanes that may take part.
+        has_meaning: Meaning may take part: a model is loaded, and beside words it is not switched off.
+    """
+
+    widened: Asked
+    text: str
+    lanes: Lanes
+    has_meaning: bool
+
+    @property
+    def is_list(self) -> bool:
+        """Whether relevance does not determine the order: filters alone, or the newest first."""
+        return not self.widened.typed.wanted or self.widened.typed.newest_first
+
+    @property
+    def uses_words(self) -> bool:
+        """Whether documents are matched by words. A list is, whatever the lanes."""
+        return self.lanes is not Lanes.MEANING or self.is_list
+
+    @property
+    def uses_meaning(self) -> bool:
+        """Whether documents are matched by meaning."""
+        return self.has_meaning and self.lanes is not Lanes.WORDS and not self.is_list
+
+    @property
+    def needs_all_words(self) -> bool:
+        """Whether documents with all the words are searched first."""
+        return not self.widened.is_sentence or self.widened.typed.newest_first
+
+    @property
+    def allows_some_words(self) -> bool:
+        """Whether some of the words are enough: for a sentence, or if no document has all of several."""
+        if self.widened.typed.newest_first:
+            return False
+        return self.widened.is_sentence or len(self.widened.query.wanted) > 1
+
+    @property
+    def some_words(self) -> Query:
+        """The query of whose words some are enough."""
+        return self.widened.query if self.widened.is_sentence else self.widened.without_common()
+
+    @property
+    def meant(self) -> Query:
+        """What a document has to pass to be found by meaning: the filters, the quoted words, and no excluded one."""
+        return replace(self.widened.typed, wanted=quoted(self.widened.typed))
+
+    @property
+    def meaning_text(self) -> str:
+        """The text whose meaning is searched. The words of a sentence are not corrected."""
+        words = () if self.widened.is_sentence else self.widened.words
+        return " ".join([self.text, *(word.corrections[0] for word in words if word.is_misspelled)])
+
+    def added(self, candidates: Sequence[Ranked], floor: float, total: int, *, is_partial: bool) -> Sequence[Ranked]:
+        """Return the results that the meaning adds to those by words.
+
+        Args:
+            candidates: Results by meaning only, the nearest first.
+            floor: The cosine below which they may be near by chance.
+            total: Number of results by words.
+            is_partial: Those have only some of the words.
+        """
+        if total and not is_partial and self.widened.literal in _EXACT:
+            return ()
+        near = [candidate for candidate in candidates if candidate.cosine is not None and candidate.cosine >= floor]
+        if near:
+            return near[: NEAR_ALONE if self.lanes is Lanes.MEANING else _NEAR]
+        is_question = not self.widened.literal and len(self.widened.typed.wanted) >= _QUESTION
+        return candidates[:_NEAR_BELOW] if is_question and not total else ()
+
+
+def any_word(query: Query) -> Query:
+    """Return the query that a document with any of the words matches, or with all quoted ones if there are any."""
+    return replace(query, wanted=quoted(query) or (tuple(chain.from_iterable(query.wanted)),))
+
+
+def quoted(query: Query) -> tuple[AnyOf, ...]:
+    """Return the groups of words of which one is quoted."""
+    return tuple(group for group in query.wanted if any(term.is_quoted for term in group))
