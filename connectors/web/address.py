@@ -152,13 +152,13 @@ def _escape(match: re.Match[str]) -> str:
 
 def _without_dots(path: str) -> str:
     """Resolve `.` and `..` (RFC 3986, section 5.2.4)."""
-    kept: list[str] = []
+    segments: list[str] = []
     names = path.split("/")[1:]
     for name in names:
         if name == "..":
-            del kept[-1:]
+            del segments[-1:]
         elif name != ".":
-            kept.append(name)
+            segments.append(name)
     if names and names[-1] in (".", ".."):
-        kept.append("")
-    return "/" + "/".join(kept)
+        segments.append("")
+    return "/" + "/".join(segments)

@@ -49,7 +49,7 @@ _VALIDATOR = 1_000
 """Maximum length of an ETag or date; longer ones are ignored."""
 
 
-_Exchanged = tuple[int, Mapping[str, str], bytes]
+_RawResponse = tuple[int, Mapping[str, str], bytes]
 
 
 class WebResponse(NamedTuple):
@@ -141,19 +141,21 @@ class WebClient:
         except httpx.InvalidURL:
             raise FetchFailed("invalid address") from None
         conditions = {"If-None-Match": etag, "If-Modified-Since": modified}
-        asked_before = validated or str(url)
+        conditional_address = validated or str(url)
         for _ in range(_REDIRECTS + 1):
-            known = {name: value for name, value in conditions.items() if value} if str(url) == asked_before else {}
-            status, headers, body = self._request_with_retry(url, known, limits or self._limits)
-            if status == 304 and not known:
-                raise _damaged(_host(url))
+            validators = (
+                {name: value for name, value in conditions.items() if value} if str(url) == conditional_address else {}
+            )
+            status, headers, body = self._request_with_retry(url, validators, limits or self._limits)
+            if status == 304 and not validators:
+                raise _damage(_host(url))
             target = headers.get("location", "")
             if status not in _REDIRECTED:
                 response = _response(status, url, headers, body)
                 target = self._refresh(response, headers.get("refresh", "")) if status == 200 else ""
                 if not target:
                     return response
-            url = self._redirected(url, target)
+            url = self._redirect_target(url, target)
         raise FetchFailed(f"{_host(url)}: redirects in a loop; check the address in a browser")
 
     def close(self) -> None:
@@ -163,7 +165,7 @@ class WebClient:
 
     # Requests
 
-    def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
+    def _redirect_target(self, url: httpx.URL, location: str) -> httpx.URL:
         """Return the address of a redirect. An unencrypted one after an encrypted one needs consent to exactly that service."""
         try:
             target = url.join(location).copy_with(fragment=None) if location else None
@@ -180,7 +182,7 @@ class WebClient:
 
     def _request_with_retry(
         self, url: httpx.URL, conditions: Mapping[str, str], limits: Callable[[str], HostLimits]
-    ) -> _Exchanged:
+    ) -> _RawResponse:
         """Retry once if the connection was lost: servers close idle connections."""
         try:
             return self._request(url, conditions, limits)
@@ -189,7 +191,7 @@ class WebClient:
 
     def _request(
         self, url: httpx.URL, conditions: Mapping[str, str], limits: Callable[[str], HostLimits]
-    ) -> _Exchanged:
+    ) -> _RawResponse:
         if not self._hosts.host_for(str(url)):
             raise HostNotAllowed(_host(url))
         with self._pace().transfer(at=limits(str(url))) as transfer:
@@ -198,10 +200,10 @@ class WebClient:
                 raise error
         return status, headers, body
 
-    def _exchange(self, url: httpx.URL, conditions: Mapping[str, str], transfer: Transfer) -> _Exchanged:
+    def _exchange(self, url: httpx.URL, conditions: Mapping[str, str], transfer: Transfer) -> _RawResponse:
         host = _host(url)
         self._network.set_deadline(self._seconds)
-        has_begun = False
+        has_response = False
         try:
             with self._pools[hash(url.netloc) % _POOLS].stream(
                 "GET",
@@ -209,7 +211,7 @@ class WebClient:
                 headers=[("Host", host), *self._headers.items(), *conditions.items()],
                 extensions={"timeout": {"connect": _CONNECT_SECONDS}},
             ) as response:
-                has_begun = True
+                has_response = True
                 headers = httpx.Headers(response.headers)
                 transfer.report(read_headers(headers))
                 return response.status, headers, self._body(host, headers, response.iter_stream())
@@ -224,10 +226,10 @@ class WebClient:
             raise SourceUnavailable(f"{host}: {problem}") from None
         except httpcore.TimeoutException:
             problem = f"{host}: no complete response within {self._seconds:.0f} s; try again later"
-            raise (TimedOut if has_begun else HostSilent)(problem) from None
+            raise (TimedOut if has_response else HostSilent)(problem) from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
             # A damaged body reveals nothing about the other pages of its host.
-            raise (_damaged(host) if has_begun else _ConnectionLost(f"{host}: closed the connection")) from None
+            raise (_damage(host) if has_response else _ConnectionLost(f"{host}: closed the connection")) from None
 
     def _body(self, host: str, headers: Mapping[str, str], parts: Iterable[bytes]) -> bytes:
         length = headers.get("content-length", "")
@@ -238,7 +240,7 @@ class WebClient:
         except UnrequestedCoding as error:
             raise FetchFailed(f"{host}: {error}") from None
         except (zlib.error, ValueError):
-            raise _damaged(host) from None
+            raise _damage(host) from None
 
 
 def decoded(parts: Iterable[bytes], encoding: str, most: int) -> bytes:
@@ -328,5 +330,5 @@ def _error_of_status(host: str, status: int, headers: Mapping[str, str]) -> Catc
     return None
 
 
-def _damaged(host: str) -> FetchFailed:
+def _damage(host: str) -> FetchFailed:
     return FetchFailed(f"{host}: the response is damaged; it is requested again later")

@@ -71,7 +71,7 @@ class WebConnector:
         self.pace = Pace()
         self.parse: Parse = parse_here
         self.folder: Path | None = None
-        self._left: dict[str, str] = {}
+        self._unreachable: dict[str, str] = {}
 
     def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
         return WebConnector, (self._settings,)
@@ -87,7 +87,7 @@ class WebConnector:
 
     def probe(self) -> str:
         """Read the first address and describe it in one line."""
-        name, *others = self._settings.addresses
+        name, *more_names = self._settings.addresses
         try:
             seed = self._seed(name)
         except Skipped as error:
@@ -98,27 +98,29 @@ class WebConnector:
             raise SourceUnavailable(f"{error}; correct the address, or try again later") from error
         finally:
             self.close()
-        return f"{_described(seed)}{f', and {len(others)} more' if others else ''}"
+        return f"{_description(seed)}{f', and {len(more_names)} more' if more_names else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        lists, pages = self._store("lists"), self._store("pages")
-        self._left = {}
-        run = WebRun(self._settings, self._asked(), lists, pages, self.parse, present, deep, self._left)
+        list_store, page_store = self._store("lists"), self._store("pages")
+        self._unreachable = {}
+        run = WebRun(
+            self._settings, self._open_hosts(), list_store, page_store, self.parse, present, deep, self._unreachable
+        )
         return WebListing(run, known).changes()
 
     def left(self) -> Mapping[str, str]:
-        return self._left
+        return self._unreachable
 
     def expect(self, items: Sequence[Item]) -> None:
         """Does not read ahead: the listing has stored the responses."""
 
     def fetch(self, item: Item) -> RawContent:
-        kept = self._store("pages").get(item.locator)
-        if kept is None or kept.version != item.version:
-            kept = self._asked_again(item)
-        response = kept.response
+        stored_page = self._store("pages").get(item.locator)
+        if stored_page is None or stored_page.version != item.version:
+            stored_page = self._request_again(item)
+        response = stored_page.response
         url = item.attributes.get("url") or item.locator
-        asked = (urldefrag(url).url, item.locator, *feeds_in(item.attributes), "")
+        own_addresses = (urldefrag(url).url, item.locator, *feeds_in(item.attributes), "")
         path = PurePosixPath(unquote(urlsplit(url).path))
         name = path.name or host_of(url)
         if path.suffix.lower() not in (suffix := _SUFFIXES.get(response.media_type, path.suffix), ".htm"):
@@ -126,13 +128,13 @@ class WebConnector:
         return RawContent(
             response.body,
             name,
-            title=kept.title,
+            title=stored_page.title,
             media_type=response.media_type or None,
             modified=item.modified,
-            metadata={"url": url} | ({"redirected": response.address} if response.address not in asked else {}),
+            metadata={"url": url} | ({"redirected": response.address} if response.address not in own_addresses else {}),
             encoding=response.charset,
             address=response.address,
-            summary=kept.summary,
+            summary=stored_page.summary,
         )
 
     def close(self) -> None:
@@ -143,7 +145,7 @@ class WebConnector:
 
     # Requests
 
-    def _asked(self) -> Hosts:
+    def _open_hosts(self) -> Hosts:
         if self._hosts is None:
             self._hosts = Hosts(self._settings, lambda: self.pace, lambda: self.parse, self._store("lists"), present)
         return self._hosts
@@ -152,26 +154,26 @@ class WebConnector:
         """Return what an address of the settings answers now. Raises ItemError, SourceUnavailable, SourceInvalid."""
         if "://" not in name:
             return Seed.in_file(Path(name), self.parse)
-        response = self._asked().get(PageRequest(name))
+        response = self._open_hosts().get(PageRequest(name))
         if response.status != 200:
             problem = NoSuchAddress.of_status(name, response.status)
             raise SourceInvalid(f"{problem}; correct it, or copy it from a browser")
         return Seed.of(name, response, self.parse)
 
-    def _asked_again(self, item: Item) -> StoredResponse:
+    def _request_again(self, item: Item) -> StoredResponse:
         """Request an item again, because its response is no longer stored. Raises ItemError."""
-        page, told = parts_of(item.version)
+        page, entry_versions = parts_of(item.version)
         is_unread = item.version.startswith("+")
         feeds = feeds_in(item.attributes)
         entries: list[FeedEntry] = []
         try:
-            if feeds and (told or is_unread or "next" not in item.attributes):
+            if feeds and (entry_versions or is_unread or "next" not in item.attributes):
                 entries = [self._entry_of(item, feed, name) for feed, name in feeds.items()]
-                if not is_unread and (told or {page}) != set(map(version_of, entries)):
+                if not is_unread and (entry_versions or {page}) != set(map(version_of, entries)):
                     raise StillChanging("an entry changed since it was listed; the next sync reads it")
                 if not page or "next" not in item.attributes:
                     return stored_entry(entries, item.locator, next(iter(feeds)), present(), item.version)
-            response = self._asked().get(PageRequest(item.locator))
+            response = self._open_hosts().get(PageRequest(item.locator))
         except SourceError as error:
             if "://" not in str(item.attributes.get("feed", "://")):
                 raise
@@ -195,13 +197,13 @@ class WebConnector:
 
     def _entry_of(self, item: Item, feed: str, entry_id: str) -> FeedEntry:
         """Return the entry that names an item, from the stored feed, or else from what the feed answers now."""
-        _, told = parts_of(item.version)
-        kept = self._store("lists").get(feed)
-        for stored in (kept, None) if kept else (None,):
+        _, entry_versions = parts_of(item.version)
+        stored_feed = self._store("lists").get(feed)
+        for copy in (stored_feed, None) if stored_feed else (None,):
             try:
                 seed = (
-                    Seed(feed, SeedKind.FEED, stored.response, self.parse)
-                    if stored
+                    Seed(feed, SeedKind.FEED, copy.response, self.parse)
+                    if copy
                     else self._seed(self._settings.seed_of(feed))
                 )
                 entries = seed.feed().entries
@@ -209,7 +211,7 @@ class WebConnector:
                 raise FetchFailed(f"{host_of(item.locator)}: its feed cannot be read ({error})") from error
             for entry in entries:
                 if entry.id == entry_id and (
-                    item.version.startswith("+") or version_of(entry) in (item.version, *told)
+                    item.version.startswith("+") or version_of(entry) in (item.version, *entry_versions)
                 ):
                     return entry
         raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
@@ -222,7 +224,7 @@ class WebConnector:
         return ResponseStore(self.folder / name)
 
 
-def _described(seed: Seed) -> str:
+def _description(seed: Seed) -> str:
     """Return what a seed is, in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
@@ -235,10 +237,10 @@ def _described(seed: Seed) -> str:
             raise SourceInvalid(f"{place}: {error}; correct the address") from error
         return f"{feed.title or place}: feed with {len(feed.entries):,} entries"
     try:
-        found = seed.listing.addresses
+        addresses = seed.listing.addresses
     except ItemError as error:
         raise SourceInvalid(f"{place}: {error}; correct the list") from error
-    hosts = len({host_of(each.address) for each in found})
+    hosts = len({host_of(entry.address) for entry in addresses})
     noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
     refusal = f"; {seed.listing.refusal}" if seed.listing.refused else ""
-    return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"
+    return f"{place}: {len(addresses):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"

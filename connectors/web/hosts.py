@@ -49,12 +49,12 @@ _TRIES = 3
 """Failures in a row after which a listing leaves a host. One that is silent or backed off gets no second try."""
 _SHORT_WAIT = 120.0
 """Seconds that a listing waits for a host that asks for it. A longer wait is left to a later one."""
-_ROBOTS_AGAIN = 1_800.0
+_ROBOTS_RETRY = 1_800.0
 """Seconds after which a robots.txt that cannot be read is asked for again."""
 _REFRESH = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh", re.IGNORECASE)
 _HEAD_BYTES = 1 << 16
 _ROBOTS = "/robots.txt"
-_ROBOTS_KEPT = timedelta(days=1)
+_ROBOTS_AGE = timedelta(days=1)
 """RFC 9309, 2.4."""
 
 
@@ -78,14 +78,14 @@ class PageRequest(NamedTuple):
 
 
 class HostAway(FetchFailed):
-    """The host is left alone, and the address was not requested or had no answer. `failing` since that time."""
+    """The host is left alone, and the address was not requested or had no answer. `since`: when that began."""
 
-    def __init__(self, host: str, failing: datetime) -> None:
-        super().__init__(host, failing)
-        self.host, self.failing = host, failing
+    def __init__(self, host: str, since: datetime) -> None:
+        super().__init__(host, since)
+        self.host, self.since = host, since
 
     def __str__(self) -> str:
-        return f"{self.host}: does not answer since {self.failing:%Y-%m-%d}; it is asked again, ever later"
+        return f"{self.host}: does not answer since {self.since:%Y-%m-%d}; it is asked again, ever later"
 
 
 class NoSuchAddress(FetchFailed):
@@ -109,7 +109,7 @@ class _Line:
 
     host: str
     requests: deque[PageRequest] = field(default_factory=deque)
-    begun: float = 0.0
+    sent_at: float = 0.0
     """Monotonic seconds at which the latest request was sent."""
     failures: int = 0
 
@@ -168,11 +168,11 @@ class Hosts:
         place = urljoin(address, _ROBOTS)
         if address != place and (robots := self._robots_of(place)):
             try:
-                found = self._parse()(verdict, robots, address)
+                rules = self._parse()(verdict, robots, address)
             except ItemError:
-                raise SourceUnavailable(f"{host_of(address)}: its robots.txt cannot be read", _ROBOTS_AGAIN) from None
-            self._delays[place] = found.delay or 0
-            if not found.allows:
+                raise SourceUnavailable(f"{host_of(address)}: its robots.txt cannot be read", _ROBOTS_RETRY) from None
+            self._delays[place] = rules.delay or 0
+            if not rules.allows:
                 raise RobotsForbid
         return self._limits_without_robots(address)
 
@@ -182,11 +182,11 @@ class Hosts:
     def _robots_of(self, place: str) -> bytes:
         now = self._clock()
         if place not in self._robots:
-            kept = self._store.get(place)
-            if kept is None or now - kept.asked > _ROBOTS_KEPT:
-                kept = StoredResponse(place, now, WebResponse(body=self._read_robots(place)))
-                self._store.put(kept)
-            self._robots[place] = kept.response.body
+            stored_robots = self._store.get(place)
+            if stored_robots is None or now - stored_robots.asked > _ROBOTS_AGE:
+                stored_robots = StoredResponse(place, now, WebResponse(body=self._read_robots(place)))
+                self._store.put(stored_robots)
+            self._robots[place] = stored_robots.response.body
         return self._robots[place]
 
     def _read_robots(self, place: str) -> bytes:
@@ -198,7 +198,7 @@ class Hosts:
             return b""
         except ItemError:
             problem = f"{host_of(place)}: its robots.txt cannot be read; it is asked again later"
-            raise SourceUnavailable(problem, _ROBOTS_AGAIN) from None
+            raise SourceUnavailable(problem, _ROBOTS_RETRY) from None
         return response.body if response.status == 200 else b""
 
 
@@ -225,7 +225,7 @@ class HostQueues:
         self._unsent: list[tuple[PageRequest, HostAway]] = []
         self._running = 0
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="web")
-        self._done: queue.SimpleQueue[tuple[_Line, PageRequest, WebResponse | CatchmentError]] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[tuple[_Line, PageRequest, WebResponse | CatchmentError]] = queue.SimpleQueue()
 
     def add(self, request: PageRequest) -> None:
         """Append a request to the line of its host. May be called while `outcomes` runs."""
@@ -245,19 +245,19 @@ class HostQueues:
         """
         while self._running or self._unsent or any(line.requests for line in self._lines.values()):
             while self._unsent:
-                request, away = self._unsent.pop()
-                yield request.address, away
-            self._begin_due()
+                request, absence = self._unsent.pop()
+                yield request.address, absence
+            self._send_due()
             if not self._running and self._is_over():
                 return
             wait = self._heap[0][0] - time.monotonic() if self._heap else 1.0
             try:
-                line, request, result = self._done.get(timeout=min(max(wait, 0.005), 1.0))
+                line, request, result = self._results.get(timeout=min(max(wait, 0.005), 1.0))
             except queue.Empty:
                 yield None
                 continue
             self._running -= 1
-            if (outcome := self._judged(line, request, result)) is not None:
+            if (outcome := self._outcome(line, request, result)) is not None:
                 yield request.address, outcome
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class HostQueues:
         self._number += 1
         heapq.heappush(self._heap, (time.monotonic() + seconds, self._number, line))
 
-    def _begin_due(self) -> None:
+    def _send_due(self) -> None:
         now = time.monotonic()
         while self._heap and self._heap[0][0] <= now and self._running < _AT_ONCE and not self._is_over():
             _, _, line = heapq.heappop(self._heap)
@@ -276,7 +276,7 @@ class HostQueues:
                 del self._lines[line.host]
                 continue
             self._running += 1
-            line.begun = now
+            line.sent_at = now
             self._pool.submit(self._exchange, line, line.requests.popleft())
 
     def _exchange(self, line: _Line, request: PageRequest) -> None:
@@ -287,9 +287,9 @@ class HostQueues:
             result = error
         except Exception as error:  # noqa: BLE001 A defect ends the listing, not the thread that waits for it.
             result = Unexpected.of(error)
-        self._done.put((line, request, result))
+        self._results.put((line, request, result))
 
-    def _judged(
+    def _outcome(
         self, line: _Line, request: PageRequest, result: WebResponse | CatchmentError
     ) -> WebResponse | ItemError | None:
         """Decide when the host is asked next. Return the outcome of the request; None if it is sent again."""
@@ -299,7 +299,7 @@ class HostQueues:
             line.failures = 0
             if not isinstance(result, Skipped):
                 self._marks.set(HOST + line.host, None)
-            self._push(line, line.begun + self._hosts.every(request.address) - time.monotonic())
+            self._push(line, line.sent_at + self._hosts.every(request.address) - time.monotonic())
             return result
         line.failures += 1
         wait = result.retry_after or 0
@@ -309,10 +309,10 @@ class HostQueues:
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None
         self.left[line.host] = self._clock() + timedelta(seconds=wait)
-        away = self._away(line.host)
-        self._unsent += [(one, away) for one in line.requests]
+        absence = self._away(line.host)
+        self._unsent += [(unsent, absence) for unsent in line.requests]
         del self._lines[line.host]
-        return away
+        return absence
 
     def _away(self, host: str) -> HostAway:
         since = failing_since(self._marks.get(HOST + host) or self._clock().isoformat())

@@ -27,9 +27,9 @@ _REFRESH = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """HTML Living Standard, "shared declarative refresh steps"."""
-_MOST_WAIT, _MOST_SEEN = 10, 500
+_MOST_WAIT, _MOST_TEXT = 10, 500
 """Seconds and characters of a page that only leads to another one."""
-_UNSEEN = ["script", "style", "template"]
+_INVISIBLE_TAGS = ["script", "style", "template"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,45 +64,45 @@ class PageState:
         """Return the state in the attributes of an item; None if it was never looked at as a page."""
         if not attributes.get("next"):
             return None
-        given: dict[str, Any] = {name: attributes[name] for name in _PLAIN if name in attributes}
-        given |= {name: datetime.fromisoformat(attributes[name]) for name in _TIMES if name in attributes}
-        return cls(datetime.fromisoformat(attributes["next"]), timedelta(seconds=attributes["interval"]), **given)
+        fields: dict[str, Any] = {name: attributes[name] for name in _PLAIN if name in attributes}
+        fields |= {name: datetime.fromisoformat(attributes[name]) for name in _TIMES if name in attributes}
+        return cls(datetime.fromisoformat(attributes["next"]), timedelta(seconds=attributes["interval"]), **fields)
 
     def attributes(self) -> dict[str, Any]:
         """Return it as attributes of an item."""
-        given = {name: getattr(self, name) for name in _PLAIN if getattr(self, name)}
-        given |= {name: getattr(self, name).isoformat() for name in _TIMES if getattr(self, name)}
-        return {"next": self.next.isoformat(), "interval": self.interval.total_seconds(), **given}
+        facts = {name: getattr(self, name) for name in _PLAIN if getattr(self, name)}
+        facts |= {name: getattr(self, name).isoformat() for name in _TIMES if getattr(self, name)}
+        return {"next": self.next.isoformat(), "interval": self.interval.total_seconds(), **facts}
 
     @property
-    def looked(self) -> datetime:
+    def last_look(self) -> datetime:
         """When it was last looked at."""
         return self.next - self.interval
 
     @property
     def is_gone(self) -> bool:
         """Whether it was missing long enough to be deleted."""
-        return self.missing is not None and self.missed >= _LOOKS and self.looked - self.missing >= _DAYS
+        return self.missing is not None and self.missed >= _LOOKS and self.last_look - self.missing >= _DAYS
 
-    def unchanged(self, now: datetime, response: WebResponse) -> PageState:
+    def after_same_content(self, now: datetime, response: WebResponse) -> PageState:
         """Return the state after a look that had the same content."""
         interval = min(self.interval * 1.5, _LONGEST)
         state = replace(self, looks=self.looks + 1, missing=None, missed=0, next=now + interval, interval=interval)
-        given = {name: value for name, value in _validators(response).items() if value or response.status != 304}
-        return replace(state, **given, warning="")
+        validators = {name: value for name, value in _validators(response).items() if value or response.status != 304}
+        return replace(state, **validators, warning="")
 
-    def missed_at(self, now: datetime, warning: str) -> PageState:
+    def after_miss(self, now: datetime, warning: str) -> PageState:
         """Return the state after a look that found nothing."""
         interval = min(self.interval * 1.5, _LONGEST) if self.is_gone else _MISSED_INTERVAL
-        missed = replace(self, looks=self.looks + 1, missing=self.missing or now, missed=self.missed + 1)
-        return replace(missed, next=now + interval, interval=interval, warning=warning)
+        state = replace(self, looks=self.looks + 1, missing=self.missing or now, missed=self.missed + 1)
+        return replace(state, next=now + interval, interval=interval, warning=warning)
 
-    def failed(self, now: datetime, warning: str) -> PageState:
+    def after_failure(self, now: datetime, warning: str) -> PageState:
         """Return the state after a look without an answer that could be used."""
         interval = min(max(self.interval * 1.5, FIRST_INTERVAL), _LONGEST)
         return replace(self, looks=self.looks + 1, next=now + interval, interval=interval, warning=warning)
 
-    def asked_in_full(self) -> PageState:
+    def without_validators(self) -> PageState:
         """Return the state after which the next request is unconditional."""
         return replace(self, etag=None, modified=None)
 
@@ -111,10 +111,10 @@ _PLAIN = ("looks", "etag", "modified", "validated", "size", "missed", "followed"
 _TIMES = ("dated", "missing")
 
 
-def changed(before: PageState | None, now: datetime, response: WebResponse) -> PageState:
+def after_new_content(previous: PageState | None, now: datetime, response: WebResponse) -> PageState:
     """Return the state after a look that had new content."""
-    interval = max(before.interval / 2, _LEAST) if before else FIRST_INTERVAL
-    state = PageState(now + interval, interval, (before.looks if before else 0) + 1, **_validators(response))
+    interval = max(previous.interval / 2, _LEAST) if previous else FIRST_INTERVAL
+    state = PageState(now + interval, interval, (previous.looks if previous else 0) + 1, **_validators(response))
     dated = time_of(response.modified, parsedate_to_datetime)
     return replace(state, size=len(response.body), dated=dated if is_past(dated) else None)
 
@@ -132,7 +132,7 @@ def _visible(body: bytes, media_type: str) -> str:
     # Latin-1 reads each byte of any encoding as a character of its own.
     tree = tree_of(page_of(body.decode("latin-1"), media_type))
     pictures = [node.attributes.get("alt") or "" for node in tree.css("img[alt]")]
-    tree.strip_tags(_UNSEEN)
+    tree.strip_tags(_INVISIBLE_TAGS)
     return " ".join((tree.root.text(separator=" ") if tree.root else "", *pictures))
 
 
@@ -143,13 +143,13 @@ def leads_to(body: bytes, media_type: str, charset: str | None, address: str, he
     """
     text = decode(body, charset, charset_of(body)).text
     tree = tree_of(page_of(text, media_type))
-    stated = [header, *(node.attributes.get("content") or "" for node in tree.css("meta[http-equiv=refresh i]"))]
-    found = next(filter(None, map(_REFRESH.match, stated)), None)
-    tree.strip_tags([*_UNSEEN, "title", "noscript"])
-    seen = " ".join(tree.root.text(separator=" ").split()) if tree.root else ""
-    if found is None or int(found["seconds"] or 0) > _MOST_WAIT or len(seen) > _MOST_SEEN:
+    targets = [header, *(node.attributes.get("content") or "" for node in tree.css("meta[http-equiv=refresh i]"))]
+    refresh = next(filter(None, map(_REFRESH.match, targets)), None)
+    tree.strip_tags([*_INVISIBLE_TAGS, "title", "noscript"])
+    words = " ".join(tree.root.text(separator=" ").split()) if tree.root else ""
+    if refresh is None or int(refresh["seconds"] or 0) > _MOST_WAIT or len(words) > _MOST_TEXT:
         return ""
-    target = (found["quoted"] or found["plain"] or "").strip()
+    target = (refresh["quoted"] or refresh["plain"] or "").strip()
     # A page that only loads itself again is what it shows.
     return "" if not target or urldefrag(urljoin(address, target)).url == address else target
 

@@ -11,11 +11,11 @@ from itertools import chain
 
 HOST = "host:"
 """Begin of the marks of hosts that do not answer, with the time since."""
-GONE = "gone:"
+DELETED = "gone:"
 """Begin of the marks of addresses that were deleted, with the time of the next look."""
 READ = "read:"
 """Begin of the marks of feeds and lists that were read, with their kind and the hash of the content that was read last."""
-TAKEN = "seed:"
+FEED = "seed:"
 """Begin of the marks of feeds whose entries are all in the ledger, with a hash of their content and settings."""
 LINK = "link:"
 """Begin of the marks of links that were found and not looked at, with their depth and site."""
@@ -26,7 +26,7 @@ class WebMarks:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.known = known
-        self._written: dict[str, str | None] = {}
+        self._saved: dict[str, str | None] = {}
         self._changed: dict[str, str | None] = {}
 
     def get(self, key: str) -> str | None:
@@ -42,13 +42,13 @@ class WebMarks:
     def take(self) -> dict[str, str | None]:
         """Return the marks that changed since the last call, for a checkpoint."""
         changed, self._changed = self._changed, {}
-        self._written |= changed
+        self._saved |= changed
         return changed
 
     def begin_with(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield the marks with this prefix, without it, and their values, as of now."""
-        keys = {key for key in chain(self.known, self._written, self._changed) if key.startswith(prefix)}
+        keys = {key for key in chain(self.known, self._saved, self._changed) if key.startswith(prefix)}
         yield from ((key.removeprefix(prefix), value) for key in sorted(keys) if (value := self.get(key)) is not None)
 
     def _stored(self, key: str) -> str | None:
-        return self._written[key] if key in self._written else self.known.get(key)
+        return self._saved[key] if key in self._saved else self.known.get(key)

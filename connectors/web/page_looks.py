@@ -20,15 +20,15 @@ from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
-from connectors.web.marks import GONE, LINK, WebMarks
+from connectors.web.marks import DELETED, LINK, WebMarks
 from connectors.web.seed_reading import WebRun
 from connectors.web.seeds import SeedKind, canonical_of, listed
 from connectors.web.shared_answers import SharedAnswer, SharedAnswers, WaitingAnswer
 from connectors.web.store import (
     StoredResponse,
+    feed_attributes,
     feeds_in,
     joined_version,
-    named_in,
     parts_of,
     stored_entry,
     summary_of,
@@ -109,7 +109,7 @@ class Wanted:
         return self.known.content_hash if self.known else None
 
     def attributes(self, state: PageState | None = None) -> dict[str, Any]:
-        facts = {**named_in(self.feeds), "url": self.url, "site": self.site, "depth": self.depth}
+        facts = {**feed_attributes(self.feeds), "url": self.url, "site": self.site, "depth": self.depth}
         given = {name: value for name, value in facts.items() if value}
         return {**given, **(state.attributes() if state else {})}
 
@@ -187,7 +187,7 @@ class PageLooks:
         if not self._run.settings.allowed.host_for(wanted.locator):
             yield from self._skipped(wanted, SkipReason.EXCLUDED)
             return
-        gone = self._marks.get(GONE + wanted.locator)
+        gone = self._marks.get(DELETED + wanted.locator)
         if wanted.known is None and gone is not None and datetime.fromisoformat(gone) > now:
             return
         # An entry without a page has a title here.
@@ -195,7 +195,7 @@ class PageLooks:
             self._marks.set(LINK + wanted.locator, None)
             yield from self._new(wanted, kept)
             return
-        is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.looked
+        is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.last_look
         is_newly_told = bool(wanted.entries) and wanted.known is not None and not feeds_in(wanted.known.attributes)
         if state is not None and state.next > now and not (self._run.deep or is_listed_newer or is_newly_told):
             yield from self._not_due(wanted, state)
@@ -212,8 +212,8 @@ class PageLooks:
         """Take the present entries of a page that is not due."""
         if wanted.entries and not wanted.page and (entries := self._told(wanted)):
             yield from self.entry(wanted, entries, state)
-        elif wanted.version and not wanted.is_told and state != state.asked_in_full():
-            yield from self._present(wanted, wanted.version, state.asked_in_full())
+        elif wanted.version and not wanted.is_told and state != state.without_validators():
+            yield from self._present(wanted, wanted.version, state.without_validators())
         else:
             self._due(state)
 
@@ -227,7 +227,7 @@ class PageLooks:
         elif result.status == 200:
             yield from self._page(wanted, result)
         elif result.status == 304 and wanted.state and wanted.version:
-            yield from self._present(wanted, wanted.version, wanted.state.unchanged(self._run.clock(), result))
+            yield from self._present(wanted, wanted.version, wanted.state.after_same_content(self._run.clock(), result))
         else:
             yield from self._missing(wanted, NoSuchAddress.of_status(wanted.locator, result.status))
 
@@ -237,7 +237,9 @@ class PageLooks:
         is_same = wanted.page == text and wanted.has(entries)
         version = (wanted.version if is_same else None) or joined_version(text, entries)
         if before is not None and wanted.version == version:
-            yield from self._present(wanted, version, self._followed(wanted, before.unchanged(now, response), response))
+            yield from self._present(
+                wanted, version, self._followed(wanted, before.after_same_content(now, response), response)
+            )
             return
         is_shared = wanted.page != text and self._answers.is_shared(wanted.container, text, wanted.locator)
         answer = WaitingAnswer(wanted.locator, text, response)
@@ -292,11 +294,11 @@ class PageLooks:
 
     def _new(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
         """Record new content, of this listing or of one that was killed before it was recorded."""
-        self._marks.set(GONE + wanted.locator, None)
+        self._marks.set(DELETED + wanted.locator, None)
         if wanted.state and wanted.page == parts_of(kept.version)[0]:
-            state = wanted.state.unchanged(kept.asked, kept.response)
+            state = wanted.state.after_same_content(kept.asked, kept.response)
         else:
-            state = looks.changed(wanted.state, kept.asked, kept.response)
+            state = looks.after_new_content(wanted.state, kept.asked, kept.response)
         state = replace(state, dated=_dated(self._told(wanted)) or state.dated)
         yield from self._present(wanted, kept.version, self._followed(wanted, state, kept.response))
 
@@ -347,8 +349,8 @@ class PageLooks:
 
     def _missing(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record that the host has no such address. After some days of it the item is deleted, or has its summary only."""
-        now, gone = self._run.clock(), GONE + wanted.locator
-        state = (wanted.state or _unread(now)).missed_at(now, _warning(error))
+        now, gone = self._run.clock(), DELETED + wanted.locator
+        state = (wanted.state or _unread(now)).after_miss(now, _warning(error))
         if (not wanted.page or state.is_gone) and (entries := self._told(wanted)):
             yield from self.entry(wanted, entries, state)
             return
@@ -370,9 +372,9 @@ class PageLooks:
             if wanted.known is None and (entries := self._told(wanted)):
                 yield from self.entry(wanted, entries, PageState(now + _SOON, _SOON, warning=_warning(error)))
                 return
-            if wanted.known or now - error.failing < _GIVEN_UP:
+            if wanted.known or now - error.since < _GIVEN_UP:
                 return
-        state = (wanted.state or _unread(now)).failed(now, _warning(error))
+        state = (wanted.state or _unread(now)).after_failure(now, _warning(error))
         if wanted.page:
             if not isinstance(error, RobotsForbid):
                 yield from self._present(wanted, wanted.version or "", state)

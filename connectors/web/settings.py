@@ -69,13 +69,13 @@ class WebSettings(SourceSettings):
         if not path.is_file():
             remedy = "write an address as https://example.org, or correct the path of the file"
             raise BadInput(f"{path.name!r}: not an address, and no such file; {remedy}")
-        found = listed_in(path)
-        if not found.addresses and path.stat().st_size:
-            problem = f" ({found.refusal})" if found.refused else ""
+        listing = read_addresses(path)
+        if not listing.addresses and path.stat().st_size:
+            problem = f" ({listing.refusal})" if listing.refused else ""
             raise BadInput(
                 f"{path.name!r}: names no address{problem}; write one such as https://example.org on each line"
             )
-        hosts = dict.fromkeys(name_of(host_of(one.address)) for one in found.addresses)
+        hosts = dict.fromkeys(name_of(host_of(entry.address)) for entry in listing.addresses)
         return {"addresses": (str(path),), "hosts": tuple(hosts)}
 
     @field_validator("addresses")
@@ -95,7 +95,7 @@ class WebSettings(SourceSettings):
 
     def seed_of(self, name: str) -> str:
         """Return the file with this name, by which its entries know it; else the name, which is an address."""
-        return {Path(given).name: given for given in self.addresses if "://" not in given}.get(name, name)
+        return {Path(address).name: address for address in self.addresses if "://" not in address}.get(name, name)
 
     @cached_property
     def allowed(self) -> AllowedHosts:
@@ -104,7 +104,7 @@ class WebSettings(SourceSettings):
         return AllowedHosts((*self.hosts, *own))
 
 
-def listed_in(path: Path) -> SeedAddresses:
+def read_addresses(path: Path) -> SeedAddresses:
     """Return the addresses in a file: a sitemap, OPML or another list. Raises BadInput."""
     try:
         with path.open("rb") as file:

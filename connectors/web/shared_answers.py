@@ -46,8 +46,8 @@ class SharedAnswers:
         Not so of addresses that had equal texts before.
         """
         if not self._places:
-            for known, item in self._items.items():
-                self._places.setdefault((host_of(known), parts_of(item.version)[0]), known)
+            for place, item in self._items.items():
+                self._places.setdefault((host_of(place), parts_of(item.version)[0]), place)
         other = self._places.setdefault((host, text), locator)
         # Two addresses of one page change together.
         return other != locator and self._known(other) != self._known(locator)
@@ -63,9 +63,9 @@ class SharedAnswers:
 
     def release(self, host: str, text: str) -> list[WaitingAnswer]:
         """Return the waiting answers with a text, which turned out to be shared."""
-        found = [answer for answer in self._waiting[host] if answer.text == text]
+        matches = [answer for answer in self._waiting[host] if answer.text == text]
         self._waiting[host] = [answer for answer in self._waiting[host] if answer.text != text]
-        return found
+        return matches
 
     def settle(self) -> list[WaitingAnswer]:
         """Return the answers that still wait: no other address has their texts."""

@@ -69,8 +69,8 @@ class ResponseStore:
 
     def get(self, key: str) -> StoredResponse | None:
         """Return the response with this key, or None if there is none or it is damaged."""
-        found = _read(self._path(key))
-        return found if found is not None and found.key == key else None
+        response = _read(self._path(key))
+        return response if response is not None and response.key == key else None
 
     def drop(self, key: str) -> None:
         """Delete the response with this key, if there is one."""
@@ -79,11 +79,11 @@ class ResponseStore:
     def __iter__(self) -> Iterator[tuple[StoredResponse, int]]:
         """Yield all responses without their bodies, and their sizes. Deletes damaged and unfinished files."""
         for path in sorted(self._folder.glob("*")):
-            found = None if path.name.startswith("~") else _read(path, with_body=False)
-            if found is None:
+            response = None if path.name.startswith("~") else _read(path, with_body=False)
+            if response is None:
                 path.unlink(missing_ok=True)
             else:
-                yield found, path.stat().st_size
+                yield response, path.stat().st_size
 
     def _path(self, key: str) -> Path:
         return self._folder / hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).hexdigest()
@@ -125,8 +125,8 @@ def summary_of(entries: Sequence[FeedEntry]) -> str:
     return SUMMARY_END.join(dict.fromkeys(map(_titled, entries)))
 
 
-def _titled(entry: FeedEntry, *others: str) -> str:
-    return f'<meta property="og:title" content="{escape(entry.title)}">{_markup(entry)}{"".join(others)}'
+def _titled(entry: FeedEntry, *more: str) -> str:
+    return f'<meta property="og:title" content="{escape(entry.title)}">{_markup(entry)}{"".join(more)}'
 
 
 def _markup(entry: FeedEntry) -> str:
@@ -140,8 +140,8 @@ def _markup(entry: FeedEntry) -> str:
 
 def version_of(entry: FeedEntry) -> str:
     """Return a hash of what a reader sees of an entry."""
-    seen = "\0".join((entry.title, entry.author, str(entry.published), entry.html, *entry.tags))
-    return hashlib.blake2b(seen.encode(errors="replace"), digest_size=16).hexdigest()
+    text = "\0".join((entry.title, entry.author, str(entry.published), entry.html, *entry.tags))
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 def joined_version(page: str, entries: Iterable[FeedEntry]) -> str:
@@ -157,11 +157,11 @@ def parts_of(version: str) -> tuple[str, frozenset[str]]:
 
 def feeds_in(attributes: Mapping[str, Any]) -> dict[str, str]:
     """Return the feeds that name an item, with the ID of its entry in each, from its attributes."""
-    first = {attributes["feed"]: attributes.get("id", "")} if "feed" in attributes else {}
-    return {**first, **attributes.get("feeds", {})}
+    own = {attributes["feed"]: attributes.get("id", "")} if "feed" in attributes else {}
+    return {**own, **attributes.get("feeds", {})}
 
 
-def named_in(feeds: Mapping[str, str]) -> dict[str, Any]:
+def feed_attributes(feeds: Mapping[str, str]) -> dict[str, Any]:
     """Return the attributes of an item that these feeds name. `feeds_in` reads them."""
     (feed, entry_id), *others = feeds.items() or [("", "")]
     return {"feed": feed, "id": entry_id, "feeds": dict(others)}

@@ -15,7 +15,7 @@ from catchment.model import Change, Checkpoint, KnownItem, Root, Tombstone, Upse
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostQueues
 from connectors.web.looks import PageState
-from connectors.web.marks import GONE, LINK, TAKEN, WebMarks
+from connectors.web.marks import DELETED, FEED, LINK, WebMarks
 from connectors.web.page_looks import PageLooks, Wanted, item_of
 from connectors.web.seed_reading import Seed, Seeds, WebRun
 from connectors.web.seeds import SeedKind
@@ -104,7 +104,7 @@ class WebListing:
             recorded = item if item is not None and item.version == kept.version else None
             is_delivered = recorded is not None and recorded.content_hash not in (None, kept.replaces)
             state = PageState.of(item.attributes) if item and recorded is None else None
-            is_outdated = state is not None and kept.asked < state.looked
+            is_outdated = state is not None and kept.asked < state.last_look
             if is_delivered or is_outdated or now - kept.asked > _KEPT:
                 self._run.pages.drop(kept.key)
                 continue
@@ -126,7 +126,7 @@ class WebListing:
     def _finished(self) -> Iterator[Change]:
         read = self._pages.recorded.union(self._pages.items)
         for name, (mark, locators) in self._parsed.items():
-            self._marks.set(TAKEN + name, mark if read.issuperset(locators) and name not in self._unjoined else None)
+            self._marks.set(FEED + name, mark if read.issuperset(locators) and name not in self._unjoined else None)
         if not self._is_cut:
             self._forget()
         now = self._run.clock()
@@ -137,12 +137,12 @@ class WebListing:
 
     def _forget(self) -> None:
         """Remove the marks of addresses and feeds that the source had before."""
-        for address, _ in self._marks.begin_with(GONE):
+        for address, _ in self._marks.begin_with(DELETED):
             if address not in self._pages.wanted:
-                self._marks.set(GONE + address, None)
-        for name, _ in self._marks.begin_with(TAKEN):
+                self._marks.set(DELETED + address, None)
+        for name, _ in self._marks.begin_with(FEED):
             if name not in self._feeds:
-                self._marks.set(TAKEN + name, None)
+                self._marks.set(FEED + name, None)
         self._seeds.forget()
 
     # What the source should have
@@ -238,7 +238,7 @@ class WebListing:
         self._feeds.add(seed.name)
         of_feed = self._by_feed[seed.name]
         mark = seed.digest(_RULE, self._run.settings.full_text, sorted(self._run.settings.allowed.names))
-        is_known = self._marks.get(TAKEN + seed.name) == mark and not self._run.deep
+        is_known = self._marks.get(FEED + seed.name) == mark and not self._run.deep
         if is_known and not any(_is_entry(item) and place in self._pages.wanted for place, item in of_feed.items()):
             for locator, item in of_feed.items():
                 if wanted := self._pages.want(locator, url=item.attributes.get("url", ""), is_entry=_is_entry(item)):

@@ -137,9 +137,9 @@ def import_file(
 
     Example: catchment queue import reading-list.txt
     """
-    from connectors.web.settings import listed_in
+    from connectors.web.settings import read_addresses
 
-    found = listed_in(file)
+    found = read_addresses(file)
     if found.refused:
         render.note(f"{render.clean(file.name)}: {found.refusal}")
     _enqueue([one.address for one in found.addresses], hosts or [], agreed, reason)

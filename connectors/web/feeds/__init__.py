@@ -91,9 +91,9 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
 
     `charset` comes from the answer. Raises ParseError if the data is not a feed, or has too many tags.
     """
-    loaded = _loaded(data)
-    if loaded is not None:
-        return _json_feed(loaded, address)
+    fields = _json_fields(data)
+    if fields is not None:
+        return _json_feed(fields, address)
     data, root = _elements(data, charset)
     # feedparser gets no address: it would resolve any ID to a link.
     parsed = feedparser.parse(
@@ -113,12 +113,12 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
 
 def with_characters(markup: bytes) -> bytes:
     """Return markup whose references to no character name the replacement character instead: parsers fail on them."""
-    return _REFERENCE.sub(_referred, markup)
+    return _REFERENCE.sub(_valid_reference, markup)
 
 
 def is_json_feed(data: bytes) -> bool:
     """Return whether the data is a JSON Feed."""
-    return _loaded(data) is not None
+    return _json_fields(data) is not None
 
 
 def root_element(data: bytes) -> bytes | None:
@@ -140,7 +140,7 @@ def _elements(data: bytes, charset: str | None) -> tuple[bytes, bytes]:
     return with_characters(text[match.start("element") :]), root
 
 
-def _referred(match: re.Match[bytes]) -> bytes:
+def _valid_reference(match: re.Match[bytes]) -> bytes:
     digits = (match["hex"] or match["decimal"]).lstrip(b"0")
     number = int(digits or b"0", 16 if match["hex"] else 10) if len(digits) <= _MOST_REFERENCE else _SURROGATES.start
     return match[0] if number <= sys.maxunicode and number not in _SURROGATES else b"&#xFFFD;"
@@ -157,14 +157,14 @@ def _bounded(data: bytes, root: bytes) -> bytes:
     return data
 
 
-class _Named(NamedTuple):
+class _NamedEntry(NamedTuple):
     """An entry, and what may identify it, the best first: its ID, link, file, title with date, and all of it."""
 
     entry: FeedEntry
     names: tuple[str | None, ...]
 
 
-def _entry(entry: Any, feed: str, dates: FeedDates) -> _Named:
+def _entry(entry: Any, feed: str, dates: FeedDates) -> _NamedEntry:
     links = entry.get("links", ())
     alternates = [link.get("href") for link in links if link.get("rel") == "alternate"]
     link = entry.get("feedburner_origlink") or entry.get("link") or next(iter(alternates), None)
@@ -174,7 +174,7 @@ def _entry(entry: Any, feed: str, dates: FeedDates) -> _Named:
     ]
     authors = (_name(_words(author.get("name"))) for author in entry.get("authors", ()))
     tags = (tag.get("label") or tag.get("term") for tag in entry.get("tags", ()))
-    return _made(
+    return _named_entry(
         str(entry.get("id") or ""),
         # Without a link, feedparser takes the ID for one, also if it is only a number.
         (link, feed if alternates else "") if alternates or _link(link, "") else _source(entry, feed),
@@ -200,45 +200,45 @@ def _texts(entry: Any) -> tuple[list[Any], bool]:
         return full, True
     if entry.get("summary"):
         contents.append(entry.get("summary_detail") or {"type": "text/html", "value": entry["summary"]})
-    described = [content for content in contents if content.get(_OF) != _MEDIA]
-    return sorted(described or contents, key=lambda content: -len(content["value"]))[:1], len(described) > 1
+    texts = [content for content in contents if content.get(_OF) != _MEDIA]
+    return sorted(texts or contents, key=lambda content: -len(content["value"]))[:1], len(texts) > 1
 
 
 def _source(entry: Any, feed: str) -> tuple[str | None, str]:
     """Return the address of a content that is not in the feed (RFC 4287, 4.1.3.2), and its base."""
-    named = ((content["src"], content.get("base")) for content in entry.get("content", ()) if content.get("src"))
-    source, base = next(named, (None, None))
+    sources = ((content["src"], content.get("base")) for content in entry.get("content", ()) if content.get("src"))
+    source, base = next(sources, (None, None))
     return source, _link(base, feed) or feed
 
 
-def _loaded(data: bytes) -> Mapping[str, Any] | None:
+def _json_fields(data: bytes) -> Mapping[str, Any] | None:
     """Return a parsed JSON Feed; None for anything else."""
     if not data[:_MOST_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return None
     try:
-        loaded = read_json(data)
+        fields = read_json(data)
     except ValueError:
         return None
-    is_feed = isinstance(loaded, dict) and "jsonfeed.org/version/" in str(loaded.get("version"))
-    return loaded if is_feed else None
+    is_feed = isinstance(fields, dict) and "jsonfeed.org/version/" in str(fields.get("version"))
+    return fields if is_feed else None
 
 
-def _json_feed(loaded: Mapping[str, Any], address: str) -> WebFeed:
-    items = _list(loaded.get("items"))[:MOST_ENTRIES]
+def _json_feed(fields: Mapping[str, Any], address: str) -> WebFeed:
+    items = _list(fields.get("items"))[:MOST_ENTRIES]
     dates = FeedDates()
     entries = (_json_entry(item, address, dates) for item in items if isinstance(item, dict))
-    return WebFeed(_words(loaded.get("title")), _link(loaded.get("home_page_url"), address), _distinct(entries))
+    return WebFeed(_words(fields.get("title")), _link(fields.get("home_page_url"), address), _distinct(entries))
 
 
-def _json_entry(item: Mapping[str, Any], feed: str, dates: FeedDates) -> _Named:
+def _json_entry(item: Mapping[str, Any], feed: str, dates: FeedDates) -> _NamedEntry:
     kinds = (("content_html", "text/html"), ("content_text", "text/plain"), ("summary", "text/plain"))
     contents = [{"type": kind, "value": item[name]} for name, kind in kinds if _words(item.get(name))][:1]
     people = _list(item.get("authors")) or [item.get("author")]
-    attached = [file for file in _list(item.get("attachments")) if isinstance(file, dict)]
-    return _made(
-        str(given).strip() if isinstance(given := item.get("id"), str | int | float) else "",
+    attachments = [file for file in _list(item.get("attachments")) if isinstance(file, dict)]
+    return _named_entry(
+        str(entry_id).strip() if isinstance(entry_id := item.get("id"), str | int | float) else "",
         (item["url"] if _link(item.get("url"), feed) else item.get("external_url"), feed),
-        [(file.get("url"), file.get("title") or file.get("mime_type")) for file in attached],
+        [(file.get("url"), file.get("title") or file.get("mime_type")) for file in attachments],
         feed,
         title=_words(item.get("title")),
         author=", ".join(filter(None, (_words(person.get("name")) for person in people if isinstance(person, dict)))),
@@ -254,49 +254,51 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _made(given: str, named: tuple[Any, str], files: list[tuple[Any, Any]], feed: str, **rest: Any) -> _Named:
-    """Return an entry. `named`: its link and the base of that."""
-    address = _link(*named)
-    fragment = _UNPRINTABLE.sub("", urldefrag(named[0]).fragment) if address else ""
+def _named_entry(
+    entry_id: str, link_and_base: tuple[Any, str], files: list[tuple[Any, Any]], feed: str, **fields: Any
+) -> _NamedEntry:
+    """Return an entry. `link_and_base`: its link and the base of that."""
+    address = _link(*link_and_base)
+    fragment = _UNPRINTABLE.sub("", urldefrag(link_and_base[0]).fragment) if address else ""
     link = f"{address}#{fragment}"[:_MOST_NAME] if fragment else address
-    rest["author"] = _words(rest["author"])
-    rest["is_full"] = rest["is_full"] or address is None
-    rest["html"] += _attached(files, feed)
-    entry = FeedEntry(_UNPRINTABLE.sub("", given)[:_MOST_TITLE], address, **rest, link=link)
-    told = (entry.id, entry.title, entry.published)
+    fields["author"] = _words(fields["author"])
+    fields["is_full"] = fields["is_full"] or address is None
+    fields["html"] += _attachment_links(files, feed)
+    entry = FeedEntry(_UNPRINTABLE.sub("", entry_id)[:_MOST_TITLE], address, **fields, link=link)
+    facts = (entry.id, entry.title, entry.published)
     names = (
         entry.id or None,
         link,
         next((file for name, _ in files if (file := _link(name, feed))), None),
-        _digest(*told) if entry.title or entry.published else None,
-        _digest(*told, entry.html),
+        _digest(*facts) if entry.title or entry.published else None,
+        _digest(*facts, entry.html),
     )
-    return _Named(entry, names)
+    return _NamedEntry(entry, names)
 
 
 def _digest(*facts: object) -> str:
     return hashlib.sha256("\0".join(map(str, facts)).encode(errors="replace")).hexdigest()[:32]
 
 
-def _latest(entries: Iterable[_Named]) -> Iterable[_Named]:
+def _latest(entries: Iterable[_NamedEntry]) -> Iterable[_NamedEntry]:
     """Return the latest state of each entry with an ID."""
-    latest: dict[tuple[str | None, ...], _Named] = {}
-    for one in entries:
-        _, link, *_, everything = one.names
-        key = (one.entry.id, link, str(one.entry.published)) if one.entry.id else (everything,)
-        updated, other = one.entry.updated, latest.get(key)
-        if other is None or (updated and other.entry.updated and updated > other.entry.updated):
-            latest[key] = one
+    latest: dict[tuple[str | None, ...], _NamedEntry] = {}
+    for named_entry in entries:
+        _, link, *_, digest = named_entry.names
+        key = (named_entry.entry.id, link, str(named_entry.entry.published)) if named_entry.entry.id else (digest,)
+        updated, earlier = named_entry.entry.updated, latest.get(key)
+        if earlier is None or (updated and earlier.entry.updated and updated > earlier.entry.updated):
+            latest[key] = named_entry
     return latest.values()
 
 
-def _distinct(entries: Iterable[_Named]) -> tuple[FeedEntry, ...]:
+def _distinct(entries: Iterable[_NamedEntry]) -> tuple[FeedEntry, ...]:
     """Return each entry once. Its ID is the best of its names that no other entry has."""
-    distinct = {one.names[1:]: one for one in entries}.values()
-    shared = Counter(name for one in distinct for name in set(one.names) if name)
+    entries_once = {named_entry.names[1:]: named_entry for named_entry in entries}.values()
+    shared = Counter(name for named_entry in entries_once for name in set(named_entry.names) if name)
     return tuple(
         replace(entry, id=next((name for name in names if name and shared[name] == 1), entry.id))
-        for entry, names in distinct
+        for entry, names in entries_once
     )
 
 
@@ -315,7 +317,7 @@ def _paragraphs(text: str) -> str:
     return "".join(f"<p>{escape(part)}</p>" for part in re.split(r"\n[^\S\n]*\n", text))
 
 
-def _attached(files: list[tuple[Any, Any]], feed: str) -> str:
+def _attachment_links(files: list[tuple[Any, Any]], feed: str) -> str:
     links = ((_link(address, feed), _words(name)) for address, name in files)
     return "".join(f'<p><a href="{escape(link)}">{escape(name or link)}</a></p>' for link, name in links if link)
 
@@ -352,15 +354,15 @@ def _keep_author(parser: Any, key: str = "author") -> None:
         authors[-1]["name"] = context[key]
 
 
-def _marked(handle: Callable[..., None], kind: str) -> Callable[..., None]:
+def _with_kind(handle: Callable[..., None], kind: str) -> Callable[..., None]:
     """Return the handler of a description, whose text is marked as such."""
 
     @wraps(handle)
-    def marked(parser: Any, attributes: Any) -> None:
+    def handle_text(parser: Any, attributes: Any) -> None:
         handle(parser, attributes)
         parser.contentparams[_OF] = kind
 
-    return marked
+    return handle_text
 
 
 def _tolerant(handle: Callable[..., None]) -> Callable[..., None]:
@@ -378,9 +380,9 @@ def _tolerant(handle: Callable[..., None]) -> Callable[..., None]:
 
 _Parser = feedparser.mixin._FeedParserMixin
 _Parser._sync_author_detail = _keep_author
-_Parser._start_description = _marked(_Parser._start_description, "text")
-_Parser._start_summary = _marked(_Parser._start_summary, "text")
-_Parser._start_media_description = _marked(_Parser._start_media_description, _MEDIA)
+_Parser._start_description = _with_kind(_Parser._start_description, "text")
+_Parser._start_summary = _with_kind(_Parser._start_summary, "text")
+_Parser._start_media_description = _with_kind(_Parser._start_media_description, _MEDIA)
 for _handler in [name for name in dir(_Parser) if name.startswith(("_start_", "_end_"))]:
     setattr(_Parser, _handler, _tolerant(getattr(_Parser, _handler)))
 

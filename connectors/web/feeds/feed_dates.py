@@ -42,30 +42,30 @@ class FeedDates:
     def __init__(self) -> None:
         self._failures = 0
 
-    def moment_of(self, stated: Any) -> datetime | None:
+    def moment_of(self, date: Any) -> datetime | None:
         """Return a time, aware UTC; None if the feed states none. A number is Unix time."""
-        text = (str(stated) if isinstance(stated, str | int | float) else "").strip()[:_MOST]
+        text = (str(date) if isinstance(date, str | int | float) else "").strip()[:_MOST]
         if _UNIX.fullmatch(text):
             return time_of(float(text), _unix)
         # A day before the first is "0000-00-00" of a database in another zone.
         if text.startswith("-") or (len(text) < _LEAST and not _MONTH.fullmatch(text)):
             return None
-        text, after = _LEAP_SECOND.sub(r"\1:59", text), timedelta()
+        text, shift = _LEAP_SECOND.sub(r"\1:59", text), timedelta()
         if _END_OF_DAY.search(text):
-            text, after = _END_OF_DAY.sub(lambda match: "00:00" + ":00" * bool(match[1]), text), timedelta(days=1)
-        found = time_of(text, _iso) or time_of(text, _in_feeds) or self._in_words(text)
-        found = found or time_of(text, parsedate_to_datetime)
-        if found is None or found == _NO_DATE:
+            text, shift = _END_OF_DAY.sub(lambda match: "00:00" + ":00" * bool(match[1]), text), timedelta(days=1)
+        date_time = time_of(text, _iso) or time_of(text, _in_feeds) or self._in_words(text)
+        date_time = date_time or time_of(text, parsedate_to_datetime)
+        if date_time is None or date_time == _NO_DATE:
             return None
-        return time_of(found, lambda moment: moment.replace(microsecond=0) + after)
+        return time_of(date_time, lambda moment: moment.replace(microsecond=0) + shift)
 
     def _in_words(self, text: str) -> datetime | None:
         """Read a date in the words of any language, or with a zone of any country."""
         if self._failures >= _MOST_FAILURES or not _IN_WORDS.match(text):
             return None
-        found = time_of(text, _in_language)
-        self._failures += found is None
-        return found
+        moment = time_of(text, _in_language)
+        self._failures += moment is None
+        return moment
 
 
 def _unix(number: float) -> datetime:
@@ -85,10 +85,10 @@ def _in_feeds(text: str) -> datetime:
 
 
 def _in_language(text: str) -> datetime:
-    found = _reader().get_date_data(text).date_obj
-    if found is None:
+    moment = _reader().get_date_data(text).date_obj
+    if moment is None:
         raise ValueError(text)
-    return cast(datetime, found)
+    return cast(datetime, moment)
 
 
 @cache
