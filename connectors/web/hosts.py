@@ -213,7 +213,7 @@ class HostQueues:
     def __init__(
         self, hosts: Hosts, marks: WebMarks, clock: Callable[[], datetime], is_over: Callable[[], bool]
     ) -> None:
-        self.left: dict[str, datetime] = {}
+        self.retry_times: dict[str, datetime] = {}
         """The hosts that this listing leaves alone, and when they may be asked again."""
         self._marks = marks
         self._hosts = hosts
@@ -230,7 +230,7 @@ class HostQueues:
     def add(self, request: PageRequest) -> None:
         """Append a request to the line of its host. May be called while `outcomes` runs."""
         host = host_of(request.address)
-        if host in self.left:
+        if host in self.retry_times:
             self._unsent.append((request, self._away(host)))
             return
         if host not in self._lines:
@@ -308,7 +308,7 @@ class HostQueues:
             line.requests.append(request)
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None
-        self.left[line.host] = self._clock() + timedelta(seconds=wait)
+        self.retry_times[line.host] = self._clock() + timedelta(seconds=wait)
         absence = self._away(line.host)
         self._unsent += [(unsent, absence) for unsent in line.requests]
         del self._lines[line.host]

@@ -22,7 +22,7 @@ from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageReques
 from connectors.web.looks import PageState
 from connectors.web.marks import DELETED, LINK, WebMarks
 from connectors.web.seed_reading import WebRun
-from connectors.web.seeds import SeedKind, canonical_of, listed
+from connectors.web.seeds import SeedKind, addresses_in, canonical_of
 from connectors.web.shared_answers import SharedAnswer, SharedAnswers, WaitingAnswer
 from connectors.web.store import (
     StoredResponse,
@@ -35,8 +35,8 @@ from connectors.web.store import (
     version_of,
 )
 
-_GONE_INTERVAL = timedelta(days=30)
-_GIVEN_UP = timedelta(days=1)
+_DELETED_INTERVAL = timedelta(days=30)
+_NEW_HOST_PATIENCE = timedelta(days=1)
 """Time after which a new address of a host that is away counts as failed."""
 _SOON = timedelta(minutes=30)
 """Time after which the page of a new entry is requested, if its host is away."""
@@ -46,7 +46,7 @@ _NO_CONTENT, _FAILED = "+", "+failed"
 
 
 @dataclass(slots=True)
-class Wanted:
+class Target:
     """An item that the source should have.
 
     Attributes:
@@ -55,9 +55,9 @@ class Wanted:
         entries: Of these the entries that were parsed in this listing, by feed.
         url: The address of its entry if that is not the locator.
         is_entry: It is an entry with its whole text, and not a page.
-        came_from: The locator that the entry had before its address changed.
+        moved_from: The locator that the entry had before its address changed.
         site, depth: The page whose links led here, and the number of links.
-        listed: When a sitemap says that it changed.
+        modified: When a sitemap says that it changed.
     """
 
     locator: str
@@ -66,10 +66,10 @@ class Wanted:
     entries: dict[str, FeedEntry] = field(default_factory=dict)
     url: str = ""
     is_entry: bool = False
-    came_from: str | None = None
+    moved_from: str | None = None
     site: str = ""
     depth: int = 0
-    listed: datetime | None = None
+    modified: datetime | None = None
 
     @property
     def feed(self) -> str:
@@ -96,11 +96,11 @@ class Wanted:
         return parts_of(self.version or "")[0]
 
     @property
-    def is_told(self) -> bool:
+    def has_present_entries(self) -> bool:
         """Whether its content includes the present entries of its feeds."""
-        return self.has(self.entries.values())
+        return self.has_entries(self.entries.values())
 
-    def has(self, entries: Iterable[FeedEntry]) -> bool:
+    def has_entries(self, entries: Iterable[FeedEntry]) -> bool:
         """Return whether its content includes these entries."""
         return parts_of(self.version or "")[1].issuperset(map(version_of, entries))
 
@@ -110,8 +110,8 @@ class Wanted:
 
     def attributes(self, state: PageState | None = None) -> dict[str, Any]:
         facts = {**feed_attributes(self.feeds), "url": self.url, "site": self.site, "depth": self.depth}
-        given = {name: value for name, value in facts.items() if value}
-        return {**given, **(state.attributes() if state else {})}
+        named_facts = {name: value for name, value in facts.items() if value}
+        return {**named_facts, **(state.attributes() if state else {})}
 
 
 class PageLooks:
@@ -119,7 +119,7 @@ class PageLooks:
 
     Args:
         items, marks: What the ledger has.
-        became: Tells that a page is a feed or list.
+        recognize: Tells that a page is a feed or list.
         entry_of: Returns an entry that names a page, from the latest content of its feed.
     """
 
@@ -129,178 +129,186 @@ class PageLooks:
         queues: HostQueues,
         items: Mapping[str, KnownItem],
         marks: WebMarks,
-        became: Callable[[str, WebResponse, bool], bool],
+        recognize: Callable[[str, WebResponse, bool], bool],
         entry_of: Callable[[str, str], FeedEntry | None],
     ) -> None:
         self.items = items
-        self.wanted: dict[str, Wanted] = {}
+        self.targets: dict[str, Target] = {}
         self.recorded: set[str] = set()
         """Locators that were reported."""
         self.ready: set[str] = set()
         """Locators with a response that was stored before, and not recorded."""
         self.sites: Counter[str] = Counter()
         """Number of pages by the page whose links are followed."""
-        self.found: deque[tuple[str, str, int]] = deque()
-        """Links that were found and not wanted yet, with their site and depth."""
+        self.links: deque[tuple[str, str, int]] = deque()
+        """Links that are no targets yet, with their site and depth."""
         self.next: datetime | None = None
         """When the next page is due."""
         self._marks = marks
         self._answers = SharedAnswers(items)
         self._run = run
         self._queues = queues
-        self._became = became
+        self._recognize = recognize
         self._entry_of = entry_of
 
-    def want(self, locator: str, **facts: Any) -> Wanted | None:
-        """Return an item that is wanted from now on; None if another seed named it before."""
-        if locator in self.wanted:
+    def add(self, locator: str, **facts: Any) -> Target | None:
+        """Add a target and return it; None if another seed named it before."""
+        if locator in self.targets:
             return None
-        wanted = self.wanted[locator] = Wanted(locator, self.items.get(locator), **facts)
-        return wanted
+        target = self.targets[locator] = Target(locator, self.items.get(locator), **facts)
+        return target
 
-    def entry(self, wanted: Wanted, entries: Sequence[FeedEntry], state: PageState | None = None) -> Iterator[Change]:
+    def entry(self, target: Target, entries: Sequence[FeedEntry], state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an item from its feeds. `state`: of its page, which could not be read."""
         version = version_of(entries[0]) if state is None else joined_version("", entries)
-        kept = stored_entry(entries, wanted.locator, wanted.feed, self._run.clock(), version, wanted.content_hash)
-        attributes = wanted.attributes(state)
+        content = stored_entry(entries, target.locator, target.feed, self._run.clock(), version, target.content_hash)
+        attributes = target.attributes(state)
         if state is not None:
             self._due(state)
-        if wanted.known is None or wanted.known.version != kept.version:
-            self._run.pages.put(kept)
-        elif wanted.known.attributes == attributes or (state and self._is_known(wanted, version, state)):
+        if target.known is None or target.known.version != content.version:
+            self._run.pages.put(content)
+        elif target.known.attributes == attributes or (state and self._is_known(target, version, state)):
             return
-        size, date = len(kept.response.body), _dated(entries)
-        item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
-        yield from self._upsert(wanted, item)
+        size, date = len(content.response.body), _date_of(entries)
+        item = Item(target.locator, target.container, content.version, size=size, modified=date, attributes=attributes)
+        yield from self._upsert(target, item)
 
     def follow(self, address: str, site: str, depth: int) -> Iterator[Change]:
-        """Want a page that a link of a site names, as long as the site may have more pages."""
+        """Add a page that a link of a site names, as long as the site may have more pages."""
         if self._is_full(site) and address not in self.items:
             self._marks.set(LINK + address, None)
-        elif wanted := self.want(address, site=site, depth=depth):
+        elif target := self.add(address, site=site, depth=depth):
             self.sites[site] += 1
-            yield from self.consider(wanted)
+            yield from self.consider(target)
 
-    def consider(self, wanted: Wanted) -> Iterator[Change]:
+    def consider(self, target: Target) -> Iterator[Change]:
         """Look at a page if it is due."""
-        now, state = self._run.clock(), wanted.state
-        if not self._run.settings.allowed.host_for(wanted.locator):
-            yield from self._skipped(wanted, SkipReason.EXCLUDED)
+        now, state = self._run.clock(), target.state
+        if not self._run.settings.allowed.host_for(target.locator):
+            yield from self._record_skip(target, SkipReason.EXCLUDED)
             return
-        gone = self._marks.get(DELETED + wanted.locator)
-        if wanted.known is None and gone is not None and datetime.fromisoformat(gone) > now:
+        next_look = self._marks.get(DELETED + target.locator)
+        if target.known is None and next_look is not None and datetime.fromisoformat(next_look) > now:
             return
         # An entry without a page has a title here.
-        if wanted.locator in self.ready and (kept := self._run.pages.get(wanted.locator)) and kept.title is None:
-            self._marks.set(LINK + wanted.locator, None)
-            yield from self._new(wanted, kept)
+        if (
+            target.locator in self.ready
+            and (stored_page := self._run.pages.get(target.locator))
+            and stored_page.title is None
+        ):
+            self._marks.set(LINK + target.locator, None)
+            yield from self._record_new(target, stored_page)
             return
-        is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.last_look
-        is_newly_told = bool(wanted.entries) and wanted.known is not None and not feeds_in(wanted.known.attributes)
-        if state is not None and state.next > now and not (self._run.deep or is_listed_newer or is_newly_told):
-            yield from self._not_due(wanted, state)
+        is_listed_newer = state is not None and target.modified is not None and target.modified > state.last_look
+        is_newly_named = bool(target.entries) and target.known is not None and not feeds_in(target.known.attributes)
+        if state is not None and state.next > now and not (self._run.deep or is_listed_newer or is_newly_named):
+            yield from self._not_due(target, state)
             return
         # An answer that nothing changed has no links.
         is_followed = state is not None and (
-            state.followed >= self._run.settings.most_pages or not self._has_links(wanted)
+            state.followed >= self._run.settings.most_pages or not self._has_links(target)
         )
-        is_conditional = is_followed and wanted.page and wanted.is_told and not self._run.deep
+        is_conditional = is_followed and target.page and target.has_present_entries and not self._run.deep
         conditions = (state.etag, state.modified, state.validated) if state and is_conditional else ()
-        self._queues.add(PageRequest(wanted.locator, *conditions))
+        self._queues.add(PageRequest(target.locator, *conditions))
 
-    def _not_due(self, wanted: Wanted, state: PageState) -> Iterator[Change]:
+    def _not_due(self, target: Target, state: PageState) -> Iterator[Change]:
         """Take the present entries of a page that is not due."""
-        if wanted.entries and not wanted.page and (entries := self._told(wanted)):
-            yield from self.entry(wanted, entries, state)
-        elif wanted.version and not wanted.is_told and state != state.without_validators():
-            yield from self._present(wanted, wanted.version, state.without_validators())
+        if target.entries and not target.page and (entries := self._entries_of(target)):
+            yield from self.entry(target, entries, state)
+        elif target.version and not target.has_present_entries and state != state.without_validators():
+            yield from self._record_state(target, target.version, state.without_validators())
         else:
             self._due(state)
 
     def outcome(self, address: str, result: WebResponse | ItemError) -> Iterator[Change]:
         """Record what became of a request."""
-        wanted = self.wanted[address]
+        target = self.targets[address]
         if not isinstance(result, HostAway):
             self._marks.set(LINK + address, None)
         if isinstance(result, ItemError):
-            yield from self.without_page(wanted, result)
+            yield from self.without_page(target, result)
         elif result.status == 200:
-            yield from self._page(wanted, result)
-        elif result.status == 304 and wanted.state and wanted.version:
-            yield from self._present(wanted, wanted.version, wanted.state.after_same_content(self._run.clock(), result))
+            yield from self._page(target, result)
+        elif result.status == 304 and target.state and target.version:
+            yield from self._record_state(
+                target, target.version, target.state.after_same_content(self._run.clock(), result)
+            )
         else:
-            yield from self._missing(wanted, NoSuchAddress.of_status(wanted.locator, result.status))
+            yield from self._record_missing(target, NoSuchAddress.of_status(target.locator, result.status))
 
-    def _page(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
-        now, before, text = self._run.clock(), wanted.state, self._digest(response)
-        entries = self._told(wanted)
-        is_same = wanted.page == text and wanted.has(entries)
-        version = (wanted.version if is_same else None) or joined_version(text, entries)
-        if before is not None and wanted.version == version:
-            yield from self._present(
-                wanted, version, self._followed(wanted, before.after_same_content(now, response), response)
+    def _page(self, target: Target, response: WebResponse) -> Iterator[Change]:
+        now, old_state, text = self._run.clock(), target.state, self._digest(response)
+        entries = self._entries_of(target)
+        is_same = target.page == text and target.has_entries(entries)
+        version = (target.version if is_same else None) or joined_version(text, entries)
+        if old_state is not None and target.version == version:
+            yield from self._record_state(
+                target, version, self._note_links(target, old_state.after_same_content(now, response), response)
             )
             return
-        is_shared = wanted.page != text and self._answers.is_shared(wanted.container, text, wanted.locator)
-        answer = WaitingAnswer(wanted.locator, text, response)
-        if is_shared and wanted.page:
-            for other in (*self._answers.release(wanted.container, text), answer):
-                yield from self._shared(other)
-        elif wanted.page not in ("", text):
-            for other in self._answers.hold(wanted.container, answer):
-                yield from self._changed(other)
+        is_shared = target.page != text and self._answers.is_shared(target.container, text, target.locator)
+        answer = WaitingAnswer(target.locator, text, response)
+        if is_shared and target.page:
+            for waiting in (*self._answers.release(target.container, text), answer):
+                yield from self._take_shared(waiting)
+        elif target.page not in ("", text):
+            for waiting in self._answers.hold(target.container, answer):
+                yield from self._take_new_text(waiting)
         else:
-            yield from self._changed(answer)
+            yield from self._take_new_text(answer)
 
     def settle(self) -> Iterator[Change]:
         """Record the new texts that no other address turned out to have."""
         for answer in self._answers.settle():
-            yield from self._changed(answer)
+            yield from self._take_new_text(answer)
 
-    def _shared(self, answer: WaitingAnswer) -> Iterator[Change]:
+    def _take_shared(self, answer: WaitingAnswer) -> Iterator[Change]:
         """Keep what was read of a page, unless the answer names its address as its own."""
-        wanted, response = self.wanted[answer.locator], answer.response
+        target, response = self.targets[answer.locator], answer.response
         try:
-            own = self._run.parse(canonical_of, response.body, response.address, response.charset)
+            canonical = self._run.parse(canonical_of, response.body, response.address, response.charset)
         except ItemError:
-            own = None
-        if own and _place(own) == _place(wanted.locator):
-            yield from self._changed(answer)
+            canonical = None
+        if canonical and _place(canonical) == _place(target.locator):
+            yield from self._take_new_text(answer)
         else:
-            yield from self.without_page(wanted, SharedAnswer(wanted.container))
+            yield from self.without_page(target, SharedAnswer(target.container))
 
-    def _changed(self, answer: WaitingAnswer) -> Iterator[Change]:
+    def _take_new_text(self, answer: WaitingAnswer) -> Iterator[Change]:
         """Take an answer with a new text."""
-        now, wanted, response = self._run.clock(), self.wanted[answer.locator], answer.response
-        if not wanted.site and self._became(wanted.locator, response, bool(wanted.feed)):
-            if wanted.feed:
+        now, target, response = self._run.clock(), self.targets[answer.locator], answer.response
+        if not target.site and self._recognize(target.locator, response, bool(target.feed)):
+            if target.feed:
                 yield from self.without_page(
-                    wanted, FetchFailed(f"{wanted.container}: answers with a feed, not a page")
+                    target, FetchFailed(f"{target.container}: answers with a feed, not a page")
                 )
             else:
-                del self.wanted[wanted.locator]
+                del self.targets[target.locator]
             return
-        entries = self._told(wanted)
-        kept = StoredResponse(
-            wanted.locator,
+        entries = self._entries_of(target)
+        stored_page = StoredResponse(
+            target.locator,
             now,
             response,
             joined_version(answer.text, entries),
-            replaces=wanted.content_hash,
+            replaces=target.content_hash,
             summary=summary_of(entries),
         )
-        self._run.pages.put(kept)
-        yield from self._new(wanted, kept)
+        self._run.pages.put(stored_page)
+        yield from self._record_new(target, stored_page)
 
-    def _new(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
+    def _record_new(self, target: Target, stored_page: StoredResponse) -> Iterator[Change]:
         """Record new content, of this listing or of one that was killed before it was recorded."""
-        self._marks.set(DELETED + wanted.locator, None)
-        if wanted.state and wanted.page == parts_of(kept.version)[0]:
-            state = wanted.state.after_same_content(kept.asked, kept.response)
+        self._marks.set(DELETED + target.locator, None)
+        if target.state and target.page == parts_of(stored_page.version)[0]:
+            state = target.state.after_same_content(stored_page.asked, stored_page.response)
         else:
-            state = looks.after_new_content(wanted.state, kept.asked, kept.response)
-        state = replace(state, dated=_dated(self._told(wanted)) or state.dated)
-        yield from self._present(wanted, kept.version, self._followed(wanted, state, kept.response))
+            state = looks.after_new_content(target.state, stored_page.asked, stored_page.response)
+        state = replace(state, dated=_date_of(self._entries_of(target)) or state.dated)
+        yield from self._record_state(
+            target, stored_page.version, self._note_links(target, state, stored_page.response)
+        )
 
     def _digest(self, response: WebResponse) -> str:
         if "html" in response.media_type:
@@ -309,126 +317,132 @@ class PageLooks:
                 return self._run.parse(looks.digest, response.body, response.media_type)
         return looks.digest(response.body, "")
 
-    def _told(self, wanted: Wanted) -> list[FeedEntry]:
+    def _entries_of(self, target: Target) -> list[FeedEntry]:
         """Return the entries that name a page, without empty ones."""
-        found = (wanted.entries.get(feed) or self._entry_of(feed, name) for feed, name in wanted.feeds.items())
-        return [entry for entry in found if entry and not entry.is_empty]
+        entries = (target.entries.get(feed) or self._entry_of(feed, name) for feed, name in target.feeds.items())
+        return [entry for entry in entries if entry and not entry.is_empty]
 
-    def _has_links(self, wanted: Wanted) -> bool:
+    def _has_links(self, target: Target) -> bool:
         """Return whether the links of a page are followed."""
-        return bool(wanted.site) and wanted.depth < self._run.settings.depth
+        return bool(target.site) and target.depth < self._run.settings.depth
 
     def _is_full(self, site: str) -> bool:
         return self.sites[site] >= self._run.settings.most_pages
 
-    def _followed(self, wanted: Wanted, state: PageState, response: WebResponse) -> PageState:
+    def _note_links(self, target: Target, state: PageState, response: WebResponse) -> PageState:
         """Note the links of a page within its host. Return its state, with whether the ledger had them all before."""
-        if not self._has_links(wanted):
+        if not self._has_links(target):
             return state
-        is_full, is_complete = self._is_full(wanted.site), True
-        for address in self._links(wanted, response):
+        is_full, is_complete = self._is_full(target.site), True
+        for address in self._links(target, response):
             is_complete = is_complete and (is_full or address in self.items or LINK + address in self._marks.known)
-            if not is_full and address not in self.wanted and self._marks.get(LINK + address) is None:
-                self._marks.set(LINK + address, f"{wanted.depth + 1} {wanted.site}")
-                self.found.append((address, wanted.site, wanted.depth + 1))
+            if not is_full and address not in self.targets and self._marks.get(LINK + address) is None:
+                self._marks.set(LINK + address, f"{target.depth + 1} {target.site}")
+                self.links.append((address, target.site, target.depth + 1))
         return replace(state, followed=self._run.settings.most_pages if is_complete else 0)
 
-    def _links(self, wanted: Wanted, response: WebResponse) -> Iterator[str]:
+    def _links(self, target: Target, response: WebResponse) -> Iterator[str]:
         """Yield the addresses of pages of the same host that a page links."""
         if "html" not in response.media_type:
             return
         try:
-            links = self._run.parse(listed, response.body, SeedKind.PAGE, response.address, response.charset).addresses
+            links = self._run.parse(
+                addresses_in, response.body, SeedKind.PAGE, response.address, response.charset
+            ).addresses
         except ItemError:
             return
         host_for = self._run.settings.allowed.host_for
-        host = host_for(wanted.locator)
+        host = host_for(target.locator)
         for link in links:
             if host_for(link.address) == host and not _NO_PAGE.search(urlsplit(link.address).path):
                 yield link.address
 
-    def _missing(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
+    def _record_missing(self, target: Target, error: ItemError) -> Iterator[Change]:
         """Record that the host has no such address. After some days of it the item is deleted, or has its summary only."""
-        now, gone = self._run.clock(), DELETED + wanted.locator
-        state = (wanted.state or _unread(now)).after_miss(now, _warning(error))
-        if (not wanted.page or state.is_gone) and (entries := self._told(wanted)):
-            yield from self.entry(wanted, entries, state)
+        now, deletion_mark = self._run.clock(), DELETED + target.locator
+        state = (target.state or _first_state(now)).after_miss(now, _warning(error))
+        if (not target.page or state.is_gone) and (entries := self._entries_of(target)):
+            yield from self.entry(target, entries, state)
             return
-        is_deleted = wanted.known is None and self._marks.get(gone) is not None
-        if is_deleted or (wanted.known and state.is_gone):
-            self._marks.set(gone, (now + _GONE_INTERVAL).isoformat())
+        is_deleted = target.known is None and self._marks.get(deletion_mark) is not None
+        if is_deleted or (target.known and state.is_gone):
+            self._marks.set(deletion_mark, (now + _DELETED_INTERVAL).isoformat())
             if not is_deleted:
-                yield Tombstone(wanted.locator)
-        elif wanted.version:
-            yield from self._present(wanted, wanted.version, state)
+                yield Tombstone(target.locator)
+        elif target.version:
+            yield from self._record_state(target, target.version, state)
         else:
-            yield from self._failed(wanted, error, state)
+            yield from self._record_failure(target, error, state)
 
-    def without_page(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
+    def without_page(self, target: Target, error: ItemError) -> Iterator[Change]:
         """Record a look without an answer. A text that was read before stays."""
         now = self._run.clock()
         if isinstance(error, HostAway):
-            self._run.left[wanted.locator] = str(error)
-            if wanted.known is None and (entries := self._told(wanted)):
-                yield from self.entry(wanted, entries, PageState(now + _SOON, _SOON, warning=_warning(error)))
+            self._run.unreachable[target.locator] = str(error)
+            if target.known is None and (entries := self._entries_of(target)):
+                yield from self.entry(target, entries, PageState(now + _SOON, _SOON, warning=_warning(error)))
                 return
-            if wanted.known or now - error.since < _GIVEN_UP:
+            if target.known or now - error.since < _NEW_HOST_PATIENCE:
                 return
-        state = (wanted.state or _unread(now)).after_failure(now, _warning(error))
-        if wanted.page:
+        state = (target.state or _first_state(now)).after_failure(now, _warning(error))
+        if target.page:
             if not isinstance(error, RobotsForbid):
-                yield from self._present(wanted, wanted.version or "", state)
-        elif entries := self._told(wanted):
-            yield from self.entry(wanted, entries, state)
-        elif wanted.version:
-            yield from self._present(wanted, wanted.version, state)
+                yield from self._record_state(target, target.version or "", state)
+        elif entries := self._entries_of(target):
+            yield from self.entry(target, entries, state)
+        elif target.version:
+            yield from self._record_state(target, target.version, state)
         elif isinstance(error, Skipped):
-            yield from self._skipped(wanted, error.skip_reason, state)
+            yield from self._record_skip(target, error.skip_reason, state)
         else:
-            yield from self._failed(wanted, error, state)
+            yield from self._record_failure(target, error, state)
 
-    def _failed(self, wanted: Wanted, error: ItemError, state: PageState) -> Iterator[Change]:
+    def _record_failure(self, target: Target, error: ItemError, state: PageState) -> Iterator[Change]:
         """Report an address that was never read. A broken link of a site is no failure of ours."""
-        if wanted.depth:
-            yield from self._skipped(wanted, SkipReason.EXCLUDED, state)
+        if target.depth:
+            yield from self._record_skip(target, SkipReason.EXCLUDED, state)
             return
-        if self._is_known(wanted, _FAILED, state):
+        if self._is_known(target, _FAILED, state):
             return
         self._due(state)
-        self.recorded.add(wanted.locator)
-        yield Failure(item_of(wanted, _FAILED, wanted.attributes(state)), error)
+        self.recorded.add(target.locator)
+        yield Failure(item_of(target, _FAILED, target.attributes(state)), error)
 
-    def _skipped(self, wanted: Wanted, reason: SkipReason, state: PageState | None = None) -> Iterator[Change]:
+    def _record_skip(self, target: Target, reason: SkipReason, state: PageState | None = None) -> Iterator[Change]:
         version = _NO_CONTENT + reason
-        is_known = self._is_known(wanted, version, state) if state else wanted.known and wanted.known.version == version
+        is_known = self._is_known(target, version, state) if state else target.known and target.known.version == version
         if not is_known:
-            self.recorded.add(wanted.locator)
-            yield Skip(item_of(wanted, version, wanted.attributes(state)), reason)
+            self.recorded.add(target.locator)
+            yield Skip(item_of(target, version, target.attributes(state)), reason)
 
-    def _is_known(self, wanted: Wanted, version: str, state: PageState) -> bool:
+    def _is_known(self, target: Target, version: str, state: PageState) -> bool:
         """Return whether a proof or deep listing found the same again, which leaves the time of the next look."""
-        before, known = wanted.state, wanted.known
-        if not self._run.deep or before is None or known is None:
+        old_state, known = target.state, target.known
+        if not self._run.deep or old_state is None or known is None:
             return False
-        if state.missing and before.next <= self._run.clock():
+        if state.missing and old_state.next <= self._run.clock():
             return False  # This look counts for the deletion.
-        told = wanted.attributes().items() <= known.attributes.items()
-        is_same = told and (known.version, before.warning, before.followed) == (version, state.warning, state.followed)
+        has_attributes = target.attributes().items() <= known.attributes.items()
+        is_same = has_attributes and (known.version, old_state.warning, old_state.followed) == (
+            version,
+            state.warning,
+            state.followed,
+        )
         if is_same:
-            self._due(before)
+            self._due(old_state)
         return is_same
 
-    def _present(self, wanted: Wanted, version: str, state: PageState) -> Iterator[Change]:
-        if self._is_known(wanted, version, state):
+    def _record_state(self, target: Target, version: str, state: PageState) -> Iterator[Change]:
+        if self._is_known(target, version, state):
             return
         self._due(state)
-        yield from self._upsert(wanted, item_of(wanted, version, wanted.attributes(state)))
+        yield from self._upsert(target, item_of(target, version, target.attributes(state)))
 
-    def _upsert(self, wanted: Wanted, item: Item) -> Iterator[Change]:
-        if wanted.came_from:
-            yield Tombstone(wanted.came_from)
-        self.recorded.add(wanted.locator)
-        yield Upsert(item, wanted.came_from)
+    def _upsert(self, target: Target, item: Item) -> Iterator[Change]:
+        if target.moved_from:
+            yield Tombstone(target.moved_from)
+        self.recorded.add(target.locator)
+        yield Upsert(item, target.moved_from)
 
     def is_failing(self, locator: str) -> bool:
         """Return whether the ledger has it as failed."""
@@ -448,23 +462,23 @@ def _place(address: str) -> str:
     return f"{parts.netloc.removeprefix('www.')}{parts.path.rstrip('/')}?{parts.query}"
 
 
-def _dated(entries: Sequence[FeedEntry]) -> datetime | None:
+def _date_of(entries: Sequence[FeedEntry]) -> datetime | None:
     """Return when the first of these entries changed, or was published; no date in the future."""
     return next((date for entry in entries[:1] for date in (entry.updated, entry.published) if is_past(date)), None)
 
 
-def _unread(now: datetime) -> PageState:
+def _first_state(now: datetime) -> PageState:
     return PageState(now, timedelta())
 
 
-def item_of(wanted: Wanted, version: str, attributes: dict[str, Any]) -> Item:
+def item_of(target: Target, version: str, attributes: dict[str, Any]) -> Item:
     """Return the item of a page."""
-    dated = attributes.get("dated")
+    date = attributes.get("dated")
     return Item(
-        wanted.locator,
-        wanted.container,
+        target.locator,
+        target.container,
         version,
         size=attributes.get("size"),
-        modified=datetime.fromisoformat(dated) if dated else None,
+        modified=datetime.fromisoformat(date) if date else None,
         attributes=attributes,
     )

@@ -27,7 +27,7 @@ from connectors.web.feeds import WebFeed, read_feed
 from connectors.web.hosts import HostAway, HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.marks import READ, WebMarks
 from connectors.web.network import HostNotAllowed
-from connectors.web.seeds import Listed, SeedAddresses, SeedKind, kind_of_seed, listed
+from connectors.web.seeds import ListedAddress, SeedAddresses, SeedKind, addresses_in, kind_of_seed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 
@@ -69,7 +69,7 @@ class Seed:
     @cached_property
     def listing(self) -> SeedAddresses:
         """What a list, sitemap or OPML names. Raises ItemError."""
-        return self.parse(listed, self.response.body, self.kind, self.response.address, self.response.charset)
+        return self.parse(addresses_in, self.response.body, self.kind, self.response.address, self.response.charset)
 
     def feed(self) -> WebFeed:
         """Read a feed. Raises ItemError."""
@@ -89,7 +89,7 @@ class Seed:
 class WebRun:
     """What all parts of one listing share. `lists`, `pages`: the stored responses of seeds, and of pages.
 
-    `left`: receives the locators that were not compared, because their host does not answer, with the reason.
+    `unreachable`: receives the locators that were not compared, because their host does not answer, with the reason.
     """
 
     settings: WebSettings
@@ -99,7 +99,7 @@ class WebRun:
     parse: Parse
     clock: Callable[[], datetime]
     deep: bool
-    left: dict[str, str]
+    unreachable: dict[str, str]
 
 
 class Seeds:
@@ -117,8 +117,8 @@ class Seeds:
         self._run = run
         self._queues = queues
         self._marks = marks
-        self._stored = {kept.key: kept for kept, _ in run.lists if kept.version}
-        self._answered: set[str] = set()
+        self._stored = {stored_seed.key: stored_seed for stored_seed, _ in run.lists if stored_seed.version}
+        self._confirmed: set[str] = set()
         """Seeds whose host confirmed or sent the stored response in this listing."""
         self._new: list[str] = []
         """Pages that turned out to be seeds for the first time, and were not opened yet."""
@@ -150,19 +150,19 @@ class Seeds:
 
     def walk(self) -> Iterator[Seed]:
         """Yield all seeds that were ever read, in the order of the settings; those of a list at its place."""
-        seen: set[str] = set()
-        ahead = [(name, 0) for name in reversed(self._run.settings.addresses)]
-        while ahead:
-            name, depth = ahead.pop()
-            if name in seen or (seed := self.seed(name)) is None:
+        visited: set[str] = set()
+        pending = [(name, 0) for name in reversed(self._run.settings.addresses)]
+        while pending:
+            name, depth = pending.pop()
+            if name in visited or (seed := self.seed(name)) is None:
                 continue
-            seen.add(name)
+            visited.add(name)
             if "://" in name:
                 self._marks.set(READ + name, seed.mark)
             if seed.kind is not SeedKind.SITEMAP_INDEX:
                 yield seed
             if depth < _DEEPEST:
-                ahead += [(found, depth + 1) for found in reversed(list(self._seeds_in(seed)))]
+                pending += [(named_seed, depth + 1) for named_seed in reversed(list(self._seeds_in(seed)))]
 
     def is_list(self, address: str) -> bool:
         """Return whether an address is that of a feed or list, so that it is no item."""
@@ -176,12 +176,14 @@ class Seeds:
         """Return whether the ledger has something of a seed."""
         return READ + address in self._marks.known
 
-    def pages_of(self, seed: Seed) -> list[Listed]:
+    def pages_of(self, seed: Seed) -> list[ListedAddress]:
         """Return the pages that a list names."""
         is_opml = seed.kind is SeedKind.OPML
-        return [one for one in self.named_by(seed) if not self.is_list(one.address) and (one.is_page or not is_opml)]
+        return [
+            entry for entry in self.named_by(seed) if not self.is_list(entry.address) and (entry.is_page or not is_opml)
+        ]
 
-    def named_by(self, seed: Seed) -> list[Listed]:
+    def named_by(self, seed: Seed) -> list[ListedAddress]:
         """Return what a list names. If it cannot be parsed, or breaks off, it has failed."""
         try:
             listing = seed.listing
@@ -192,14 +194,14 @@ class Seeds:
             self.failed[seed.name] = ParseError(f"{listing.breaks}; what it does not name is kept until it is whole")
         return listing.addresses
 
-    def became(self, address: str, response: WebResponse, of_feed: bool) -> bool:
+    def recognize(self, address: str, response: WebResponse, is_in_feed: bool) -> bool:
         """Return whether a page turned out to be a feed or list. That of a list is one from now on."""
         try:
             seed = Seed.of(address, response, self._run.parse)
         except ItemError:
             # Its content is parsed once more, as that of an item.
             return False
-        if seed.kind is not SeedKind.PAGE and not of_feed:
+        if seed.kind is not SeedKind.PAGE and not is_in_feed:
             self._new += [] if self.is_list(address) else [address]
             self._keep(seed)
             self._depths.setdefault(address, 0)
@@ -229,18 +231,18 @@ class Seeds:
                 return None
         if self._kind(name) is SeedKind.PAGE:
             return Seed(name, SeedKind.PAGE, WebResponse(), self._run.parse)
-        if name not in self._stored or (kept := self._run.lists.get(name)) is None:
+        if name not in self._stored or (stored_seed := self._run.lists.get(name)) is None:
             return None
-        seed = Seed(name, SeedKind(kept.version), kept.response, self._run.parse)
-        is_latest = name in self._answered or self._marks.get(READ + name) in (None, seed.mark)
+        seed = Seed(name, SeedKind(stored_seed.version), stored_seed.response, self._run.parse)
+        is_latest = name in self._confirmed or self._marks.get(READ + name) in (None, seed.mark)
         return seed if is_latest else None
 
     def _seeds_in(self, seed: Seed) -> Iterator[str]:
         """Yield the further seeds that a seed names."""
         if seed.kind in (*_LISTS, SeedKind.ADDRESSES, SeedKind.SITEMAP):
-            for found in self.named_by(seed):
-                if (seed.kind in _LISTS and not found.is_page) or self.is_list(found.address):
-                    yield found.address
+            for entry in self.named_by(seed):
+                if (seed.kind in _LISTS and not entry.is_page) or self.is_list(entry.address):
+                    yield entry.address
 
     def _open(self, name: str, depth: int) -> None:
         if name in self._depths:
@@ -252,8 +254,12 @@ class Seeds:
         if "://" not in name:
             self._open_named(name)
         elif self._kind(name) is not SeedKind.PAGE:
-            kept = None if self._run.deep else self._stored.get(name)
-            validators = (kept.response.etag, kept.response.modified, kept.response.address) if kept else ()
+            stored_seed = None if self._run.deep else self._stored.get(name)
+            validators = (
+                (stored_seed.response.etag, stored_seed.response.modified, stored_seed.response.address)
+                if stored_seed
+                else ()
+            )
             self._queues.add(PageRequest(name, *validators))
 
     def _open_named(self, name: str) -> bool:
@@ -269,21 +275,21 @@ class Seeds:
 
     def _take(self, address: str, result: WebResponse | ItemError) -> None:
         if isinstance(result, ItemError):
-            problem = self._told(address, result) if isinstance(result, Skipped) else result
+            problem = self._failure_of(address, result) if isinstance(result, Skipped) else result
         else:
             problem = NoSuchAddress(f"{host_of(address)}: no such address; correct it, or remove it")
             if result.status == 304:
                 self._confirm(address, result)
             elif result.status == 200:
-                problem = self._answered_with(address, result)
+                problem = self._keep_response(address, result)
         has_content = self._open_named(address)
         # One that breaks off may be so for ever, unlike the page of a network that wants a login.
         if not has_content or isinstance(problem, ParseError):
             self.failed[address] = problem
-        elif address not in self._answered and not isinstance(problem, HostAway):
+        elif address not in self._confirmed and not isinstance(problem, HostAway):
             self.outdated[address] = problem
 
-    def _told(self, address: str, error: Skipped) -> ItemError:
+    def _failure_of(self, address: str, error: Skipped) -> ItemError:
         """Return the failure of a seed that may not be read. It hides entries, so it is none of the skipped items."""
         if isinstance(error, HostNotAllowed):
             # The consent names the hosts of excluded addresses.
@@ -296,15 +302,17 @@ class Seeds:
 
     def _confirm(self, address: str, response: WebResponse) -> None:
         """Note that a seed did not change, and the validators that its host has for it now."""
-        self._answered.add(address)
-        kept = self._stored[address]
-        before = kept.response
-        fresh = before._replace(etag=response.etag or before.etag, modified=response.modified or before.modified)
-        if fresh != before and (whole := self._run.lists.get(address)) is not None:
-            self._run.lists.put(whole._replace(response=fresh._replace(body=whole.response.body)))
-            self._stored[address] = kept._replace(response=fresh)
+        self._confirmed.add(address)
+        stored_seed = self._stored[address]
+        old_response = stored_seed.response
+        new_response = old_response._replace(
+            etag=response.etag or old_response.etag, modified=response.modified or old_response.modified
+        )
+        if new_response != old_response and (stored_whole := self._run.lists.get(address)) is not None:
+            self._run.lists.put(stored_whole._replace(response=new_response._replace(body=stored_whole.response.body)))
+            self._stored[address] = stored_seed._replace(response=new_response)
 
-    def _answered_with(self, address: str, response: WebResponse) -> ItemError:
+    def _keep_response(self, address: str, response: WebResponse) -> ItemError:
         """Keep a new content of a seed. Return the problem if it was none."""
         try:
             seed = Seed.of(address, response, self._run.parse)
@@ -313,16 +321,16 @@ class Seeds:
         is_new = self._kind(address) is None and address in self._run.settings.addresses
         if is_new or seed.kind is not SeedKind.PAGE:
             self._keep(seed)
-        wrong = "answers with a page, not a feed; correct it in its list, or sign in to your network"
-        return NoSuchAddress(f"{host_of(address)}: {wrong}")
+        problem = "answers with a page, not a feed; correct it in its list, or sign in to your network"
+        return NoSuchAddress(f"{host_of(address)}: {problem}")
 
     def _keep(self, seed: Seed) -> None:
         response = seed.response
         if seed.kind is SeedKind.PAGE:
             self.pages[seed.name] = response
             response = response._replace(body=b"")
-        kept = StoredResponse(seed.name, self._run.clock(), response, seed.kind)
-        self._run.lists.put(kept)
-        self._stored[seed.name] = kept._replace(response=response._replace(body=b""))
-        self._answered.add(seed.name)
+        stored_seed = StoredResponse(seed.name, self._run.clock(), response, seed.kind)
+        self._run.lists.put(stored_seed)
+        self._stored[seed.name] = stored_seed._replace(response=response._replace(body=b""))
+        self._confirmed.add(seed.name)
         self._marks.set(READ + seed.name, seed.mark)

@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _INSIDE = re.compile(r"https?://(?>[^\s<>\"()\[\]]+|\([^\s<>\"()]*\))+", re.IGNORECASE)
 """An address within a line, as in Markdown or `<…>`: it ends before a bracket that it does not open."""
 _BEGINNING = re.compile(r"(?:[0-9]{1,4}[.)]|[^\w\[])*(?:\[[^\]\n]*\]\()?https?://\S", re.IGNORECASE)
-_LINKED = ("link", "include")
+_LINK_TYPES = ("link", "include")
 """Types of outlines that name a page or another OPML file in `url` (OPML 2.0)."""
 _SITEMAP_END = re.compile(rb"</(?:[\w.-]+:)?(?:url|sitemap)\s*>")
 _FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNORECASE)
@@ -60,7 +60,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedAddress:
     """An address in a list, with its title and time if the list has them.
 
     `is_page`: it is that of a page in a list of feeds. `link`: the address with its fragment, if it has one. `line`: where it
@@ -84,7 +84,7 @@ class SeedAddresses:
         refused: The lines of a text that name no address, and the reason for the first.
     """
 
-    addresses: list[Listed]
+    addresses: list[ListedAddress]
     breaks: str | None = None
     refused: tuple[int, ...] = ()
     problem: str = ""
@@ -117,13 +117,13 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
     is_file = media_type is None
     if is_file and root not in (None, b"http", b"https"):
         return SeedKind.PAGE
-    lines = _written(decode(data if is_file else data[:_SAMPLE_BYTES], None).text)
+    lines = _content_lines(decode(data if is_file else data[:_SAMPLE_BYTES], None).text)
     sample = [_begins(text) for _, text in (lines if is_file else islice(lines, _SAMPLE))]
     is_list = any(sample) if is_file else sum(sample) * 2 > len(sample)
     return SeedKind.ADDRESSES if is_list or (not sample and name.endswith((".txt", ".jsonl"))) else SeedKind.PAGE
 
 
-def listed(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -> SeedAddresses:
+def addresses_in(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -> SeedAddresses:
     """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
     `base` is the address of the seed, and `charset` the one that its host declares. Invalid addresses are left out. Feeds are
@@ -134,46 +134,50 @@ def listed(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -
     breaks: list[str] = []
     match kind:
         case SeedKind.SITEMAP | SeedKind.SITEMAP_INDEX:
-            found = _in_sitemap(_markup(data, charset), breaks.append)
+            entries = _in_sitemap(_markup(data, charset), breaks.append)
         case SeedKind.OPML:
-            found = _in_opml(_markup(data, charset), breaks.append)
+            entries = _in_opml(_markup(data, charset), breaks.append)
         case SeedKind.ADDRESSES:
-            found, base = _lines(data, charset), ""
+            entries, base = _lines(data, charset), ""
         case SeedKind.PAGE:
             page = _page(data, charset)
-            found, base = _links(page), _base(page, base)
+            entries, base = _links(page), _base(page, base)
         case SeedKind.FEED:
             raise ValueError(kind)
     refused: list[tuple[int, str]] = []
-    addresses = _distinct(found, base, refused)
+    addresses = _distinct(entries, base, refused)
     lines = tuple(line for line, _ in refused if line)
     return SeedAddresses(addresses, next(iter(breaks), None), lines, refused[0][1] if lines else "")
 
 
-def feeds_of(data: bytes, base: str, charset: str | None = None) -> list[Listed]:
+def feeds_of(data: bytes, base: str, charset: str | None = None) -> list[ListedAddress]:
     """Return the feeds that a page names in its head."""
     page = _page(data, charset)
-    found = (
-        Listed(link.get("href", ""), link.get("title", ""))
+    links = (
+        ListedAddress(link.get("href", ""), link.get("title", ""))
         for link in page.iter("link")
         if "alternate" in link.get("rel", "").lower().split() and _FEED_TYPE.match(link.get("type", ""))
     )
-    return _distinct(found, _base(page, base))
+    return _distinct(links, _base(page, base))
 
 
 def canonical_of(data: bytes, base: str, charset: str | None = None) -> str | None:
     """Return the address that a page names as its own, or None."""
     page = _page(data, charset)
-    found = (
-        Listed(link.get("href", "")) for link in page.iter("link") if "canonical" in link.get("rel", "").lower().split()
+    links = (
+        ListedAddress(link.get("href", ""))
+        for link in page.iter("link")
+        if "canonical" in link.get("rel", "").lower().split()
     )
-    return next((listing.address for listing in _distinct(found, _base(page, base))), None)
+    return next((listing.address for listing in _distinct(links, _base(page, base))), None)
 
 
-def _distinct(found: Iterator[Listed], base: str, refused: list[tuple[int, str]] | None = None) -> list[Listed]:
+def _distinct(
+    entries: Iterator[ListedAddress], base: str, refused: list[tuple[int, str]] | None = None
+) -> list[ListedAddress]:
     """Return the addresses, each once. `refused`: receives the lines of those that are invalid, with the reason."""
-    distinct: dict[str, Listed] = {}
-    for listing in islice(found, MOST_ADDRESSES):
+    distinct: dict[str, ListedAddress] = {}
+    for listing in islice(entries, MOST_ADDRESSES):
         try:
             if listing.address or listing.line:
                 address = normalized(listing.address, base)
@@ -198,7 +202,7 @@ def _unpacked(data: bytes) -> bytes:
         raise ParseError("the compressed list is larger than 50 MB") from error
 
 
-def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
+def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[ListedAddress]:
     # An address of which only the beginning is there would be another one.
     ends = len(_SITEMAP_END.findall(data))
     for number, element in enumerate(_elements(data, report, "{*}url", "{*}sitemap")):
@@ -208,16 +212,17 @@ def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
         texts = {
             etree.QName(child).localname: child.text or "" for child in element.iterchildren("{*}loc", "{*}lastmod")
         }
-        yield Listed(texts.get("loc", ""), modified=time_of(texts.get("lastmod", "").strip()))
+        yield ListedAddress(texts.get("loc", ""), modified=time_of(texts.get("lastmod", "").strip()))
 
 
-def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
+def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[ListedAddress]:
     for element in _elements(data, report, "{*}outline"):
-        given = {name.lower(): value for name, value in element.attrib.items()}
-        title, kind = " ".join((given.get("title") or given.get("text") or "").split()), given.get("type", "").lower()
-        address = given.get("xmlurl") or (given.get("url") if kind in _LINKED else None) or ""
-        is_page = kind == "link" and not given.get("xmlurl") and not address.lower().endswith(".opml")
-        yield Listed(address, title, is_page=is_page)
+        fields = {name.lower(): value for name, value in element.attrib.items()}
+        title = " ".join((fields.get("title") or fields.get("text") or "").split())
+        kind = fields.get("type", "").lower()
+        address = fields.get("xmlurl") or (fields.get("url") if kind in _LINK_TYPES else None) or ""
+        is_page = kind == "link" and not fields.get("xmlurl") and not address.lower().endswith(".opml")
+        yield ListedAddress(address, title, is_page=is_page)
 
 
 def _elements(data: bytes, report: Callable[[str], None], *tags: str) -> Iterator[etree._Element]:
@@ -245,21 +250,21 @@ def _markup(data: bytes, charset: str | None) -> bytes:
     return with_characters(decode(data, charset, declared_encoding(data)).text.encode())
 
 
-def _lines(data: bytes, charset: str | None = None) -> Iterator[Listed]:
+def _lines(data: bytes, charset: str | None = None) -> Iterator[ListedAddress]:
     """Read a list: on each line an address, or JSON: an address, or an object with `url` or `address`.
 
     An address may be within a line. A line without one is listed, too.
     """
-    for number, text in _written(decode(data, charset).text):
+    for number, text in _content_lines(decode(data, charset).text):
         if text.startswith(("{", '"')):
             yield replace(_json_line(text), line=number)
         else:
-            first = text.split()[0]
-            inside = None if _ADDRESS.match(first) else _INSIDE.search(text)
-            yield Listed(inside[0] if inside else first, line=number)
+            word = text.split()[0]
+            inside = None if _ADDRESS.match(word) else _INSIDE.search(text)
+            yield ListedAddress(inside[0] if inside else word, line=number)
 
 
-def _written(text: str) -> Iterator[tuple[int, str]]:
+def _content_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that are neither empty nor comments, with their numbers."""
     for number, line in enumerate(text.splitlines(), 1):
         if (words := line.strip()) and not words.startswith("#"):
@@ -271,20 +276,20 @@ def _begins(text: str) -> bool:
     return bool(_BEGINNING.match(_json_line(text).address if text.startswith(("{", '"')) else text))
 
 
-def _json_line(line: str) -> Listed:
+def _json_line(line: str) -> ListedAddress:
     try:
-        loaded = read_json(line)
+        value = read_json(line)
     except ValueError:
-        loaded = None
-    given = loaded if isinstance(loaded, dict) else {"url": loaded}
-    address, title = given.get("url") or given.get("address"), given.get("title")
-    return Listed(address if isinstance(address, str) else "", title if isinstance(title, str) else "")
+        value = None
+    fields = value if isinstance(value, dict) else {"url": value}
+    address, title = fields.get("url") or fields.get("address"), fields.get("title")
+    return ListedAddress(address if isinstance(address, str) else "", title if isinstance(title, str) else "")
 
 
-def _links(page: etree._Element) -> Iterator[Listed]:
+def _links(page: etree._Element) -> Iterator[ListedAddress]:
     for link in page.iter("a"):
         if "nofollow" not in link.get("rel", "").lower():
-            yield Listed(link.get("href", ""))
+            yield ListedAddress(link.get("href", ""))
 
 
 def _page(data: bytes, charset: str | None) -> etree._Element:

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from catchment.errors import BadInput, ParseError
 from catchment.settings import SourceSettings, expanded
 from connectors.web.address import MOST_BYTES, AllowedHosts, host_of, name_of, normalized
-from connectors.web.seeds import SeedAddresses, SeedKind, kind_of_seed, listed
+from connectors.web.seeds import SeedAddresses, SeedKind, addresses_in, kind_of_seed
 
 _HOST = re.compile(r"(?P<name>\[[^/@]+\]|[^:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
@@ -117,7 +117,7 @@ def read_addresses(path: Path) -> SeedAddresses:
         kind = kind_of_seed(data, None, path.name)
         if kind in (SeedKind.FEED, SeedKind.PAGE):
             return SeedAddresses([])
-        return listed(data, kind, "")
+        return addresses_in(data, kind, "")
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
 

@@ -42,7 +42,7 @@ from connectors.imap.responses import Message, parse_folders, parse_messages, pa
 from connectors.web.address import normalized
 from connectors.web.feeds import read_feed
 from connectors.web.robots import verdict
-from connectors.web.seeds import SeedKind, feeds_of, kind_of_seed, listed
+from connectors.web.seeds import SeedKind, addresses_in, feeds_of, kind_of_seed
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, shaped, woven
@@ -285,7 +285,7 @@ def _web_seed(data: bytes) -> None:
     links = feeds_of(data, _SEED)
     for kind in set(SeedKind) - {SeedKind.FEED}:
         with suppress(ParseError):
-            links += listed(data, kind, _SEED).addresses
+            links += addresses_in(data, kind, _SEED).addresses
     for link in links:
         assert normalized(link.address) == link.address
     for charset in (None, "utf-16", "cp500", "nonsense"):

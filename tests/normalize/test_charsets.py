@@ -12,7 +12,7 @@ from catchment.content.normalize.decode import decode
 from catchment.model import RawContent
 from connectors.web.address import normalized
 from connectors.web.feeds import read_feed
-from connectors.web.seeds import SeedKind, feeds_of, listed
+from connectors.web.seeds import SeedKind, addresses_in, feeds_of
 
 _LABELS = """
 utf-8: unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8
@@ -213,10 +213,10 @@ def test_feed_and_lists_are_read_in_their_encoding(header: str | None, declared:
     assert read_feed(feed, "https://example.org/f", header).entries[0].title == words
     encoding = f' encoding="{declared}"' if declared else ""
     opml = f'<?xml version="1.0"{encoding}?><opml><body><outline title="{words}" xmlUrl="https://example.org/f"/></body></opml>'
-    found = listed(opml.encode(written), SeedKind.OPML, "https://example.org/", header).addresses
+    found = addresses_in(opml.encode(written), SeedKind.OPML, "https://example.org/", header).addresses
     assert [each.title for each in found] == [words]
     sitemap = f'<?xml version="1.0"{encoding}?><urlset><url><loc>https://example.org/größe</loc></url></urlset>'
-    found = listed(sitemap.encode(written), SeedKind.SITEMAP, "https://example.org/", header).addresses
+    found = addresses_in(sitemap.encode(written), SeedKind.SITEMAP, "https://example.org/", header).addresses
     assert [each.address for each in found] == ["https://example.org/gr%C3%B6%C3%9Fe"]
 
 
@@ -228,7 +228,7 @@ def test_links_of_a_page_are_read_in_its_encoding(header: str, meta: str, writte
     path, title = ("größe", "Mühle") if written != "koi8-r" else ("мельница", "Шлюз")
     link = f'<link rel=alternate type=application/rss+xml title="{title}" href="/f">'
     page = f"<html><head><meta charset={meta}>{link}</head><body><a href='/{path}'>x</a>".encode(written)
-    found = listed(page, SeedKind.PAGE, base, header or None).addresses
+    found = addresses_in(page, SeedKind.PAGE, base, header or None).addresses
     assert [each.address for each in found] == [normalized(base + path)]
     assert [each.title for each in feeds_of(page, base, header or None)] == [title]
 
@@ -236,7 +236,7 @@ def test_links_of_a_page_are_read_in_its_encoding(header: str, meta: str, writte
 def test_list_of_addresses_is_read_in_its_encoding() -> None:
     data = "https://example.org/größe\n".encode("cp1252")
     for charset in ("iso-8859-1", None):
-        found = listed(data, SeedKind.ADDRESSES, "", charset).addresses
+        found = addresses_in(data, SeedKind.ADDRESSES, "", charset).addresses
         assert [each.address for each in found] == ["https://example.org/gr%C3%B6%C3%9Fe"]
 
 

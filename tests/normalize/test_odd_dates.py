@@ -18,7 +18,7 @@ from connectors.imap.responses import parse_messages
 from connectors.web import looks
 from connectors.web.client import WebResponse
 from connectors.web.feeds import read_feed
-from connectors.web.seeds import SeedKind, listed
+from connectors.web.seeds import SeedKind, addresses_in
 from tests.normalize import samples
 
 _PAGE = "https://river.example/1"
@@ -57,7 +57,7 @@ ODD = (
 
 
 def _of_response(text: str) -> datetime | None:
-    return looks.changed(None, _GOOD, WebResponse(modified=text)).dated
+    return looks.after_new_content(None, _GOOD, WebResponse(modified=text)).dated
 
 
 def _of_rss(text: str) -> datetime | None:
@@ -83,7 +83,7 @@ def _in_feed(text: str) -> datetime | None:
 
 def _of_sitemap(text: str) -> datetime | None:
     url = f"<url><loc>{_PAGE}</loc><lastmod>{escape(text)}</lastmod></url>"
-    [found] = listed(f"<urlset>{url}</urlset>".encode(errors="replace"), SeedKind.SITEMAP, _PAGE).addresses
+    [found] = addresses_in(f"<urlset>{url}</urlset>".encode(errors="replace"), SeedKind.SITEMAP, _PAGE).addresses
     return found.modified
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from catchment.errors import ParseError
-from connectors.web.seeds import MOST_ADDRESSES, Listed, SeedKind, feeds_of, kind_of_seed, listed
+from connectors.web.seeds import MOST_ADDRESSES, ListedAddress, SeedKind, addresses_in, feeds_of, kind_of_seed
 
 BASE = "https://river.example/lists/all"
 SITEMAPS = "http://www.sitemaps.org/schemas/sitemap/0.9"
@@ -61,7 +61,7 @@ def test_seed_is_recognized_by_its_content(text: str, media_type: str, kind: See
 
 def test_list_without_addresses_is_known_by_its_name() -> None:
     assert kind_of_seed(b"# later\n", None, "inbox.txt") == SeedKind.ADDRESSES
-    assert listed(b"# later\n", SeedKind.ADDRESSES, "").addresses == []
+    assert addresses_in(b"# later\n", SeedKind.ADDRESSES, "").addresses == []
 
 
 _BAD = ["foo", "ftp://a.example/", "http://ada:secret@a.example/", '{"nourl": 1}', "{broken", '"']
@@ -74,7 +74,7 @@ def test_line_without_an_address_costs_no_address(bad: str, before: bool) -> Non
     lines = ("# mine", bad, good, "", bad) if before else (good, "", bad)
     data = "".join(f"{line}\n" for line in lines).encode()
     assert kind_of_seed(data, None, "list") == SeedKind.ADDRESSES
-    found = listed(data, SeedKind.ADDRESSES, "")
+    found = addresses_in(data, SeedKind.ADDRESSES, "")
     assert [one.address for one in found.addresses] == [good]
     assert found.refused == ((2, 5) if before else (3,))
     assert ("2 lines name no address: first line 2 (" if before else "1 line names no address") in found.refusal
@@ -95,12 +95,12 @@ def test_line_without_an_address_costs_no_address(bad: str, before: bool) -> Non
 def test_address_within_a_line_is_found(line: str) -> None:
     data = f"{line}\n".encode()
     assert kind_of_seed(data, None, "list") == SeedKind.ADDRESSES
-    assert listed(data, SeedKind.ADDRESSES, "").addresses == [Listed("http://a.example/1")]
+    assert addresses_in(data, SeedKind.ADDRESSES, "").addresses == [ListedAddress("http://a.example/1")]
 
 
 def test_address_has_the_brackets_that_it_opens() -> None:
     data = b"http://a.example/\nsee (http://a.example/wiki/Weir_(river)), please\nhttp://a.example/x_(y)"
-    found = listed(data, SeedKind.ADDRESSES, "").addresses
+    found = addresses_in(data, SeedKind.ADDRESSES, "").addresses
     assert [one.address for one in found][1:] == ["http://a.example/wiki/Weir_(river)", "http://a.example/x_(y)"]
 
 
@@ -109,7 +109,7 @@ def test_outlines_name_pages_and_other_lists() -> None:
         '<outline type="link" url="http://a.example/page"/><outline type="link" url="http://a.example/x.opml"/>'
         '<outline type="include" url="http://a.example/more"/><outline xmlUrl="http://a.example/feed" url="http://no/"/>'
     )
-    found = listed(f"<opml><body>{outlines}</body></opml>".encode(), SeedKind.OPML, "").addresses
+    found = addresses_in(f"<opml><body>{outlines}</body></opml>".encode(), SeedKind.OPML, "").addresses
     assert [(one.address.rpartition("/")[2], one.is_page) for one in found] == [
         ("page", True),
         ("x.opml", False),
@@ -121,47 +121,49 @@ def test_outlines_name_pages_and_other_lists() -> None:
 def test_list_in_utf16_is_recognized() -> None:
     data = LINES[1:].encode("utf-16")
     assert kind_of_seed(data, "", "") == SeedKind.ADDRESSES
-    assert len(listed(data, SeedKind.ADDRESSES, "").addresses) == 2
+    assert len(addresses_in(data, SeedKind.ADDRESSES, "").addresses) == 2
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_sitemap_lists_its_pages(pack: type[bytes]) -> None:
     day = datetime(2024, 5, 6, tzinfo=UTC)
-    assert listed(pack(SITEMAP.encode()), SeedKind.SITEMAP, BASE).addresses == [
-        Listed("https://river.example/?a=1&b=2", modified=day),
-        Listed("https://river.example/relative", modified=day.replace(hour=12)),
+    assert addresses_in(pack(SITEMAP.encode()), SeedKind.SITEMAP, BASE).addresses == [
+        ListedAddress("https://river.example/?a=1&b=2", modified=day),
+        ListedAddress("https://river.example/relative", modified=day.replace(hour=12)),
     ]
 
 
 def test_sitemap_index_lists_its_sitemaps() -> None:
-    assert listed(INDEX.encode(), SeedKind.SITEMAP_INDEX, BASE).addresses == [Listed("https://river.example/1.xml.gz")]
+    assert addresses_in(INDEX.encode(), SeedKind.SITEMAP_INDEX, BASE).addresses == [
+        ListedAddress("https://river.example/1.xml.gz")
+    ]
 
 
 def test_opml_lists_each_feed_once() -> None:
-    assert listed(OPML.encode(), SeedKind.OPML, BASE).addresses == [
-        Listed("https://river.example/feed", "All levels"),
-        Listed("https://lake.example/atom.xml", "Lake"),
+    assert addresses_in(OPML.encode(), SeedKind.OPML, BASE).addresses == [
+        ListedAddress("https://river.example/feed", "All levels"),
+        ListedAddress("https://lake.example/atom.xml", "Lake"),
     ]
 
 
 def test_text_lists_an_address_on_each_line() -> None:
-    assert [one.address for one in listed(LINES.encode(), SeedKind.ADDRESSES, BASE).addresses] == [
+    assert [one.address for one in addresses_in(LINES.encode(), SeedKind.ADDRESSES, BASE).addresses] == [
         "https://river.example/1",
         "https://river.example/2",
     ]
 
 
 def test_json_lines_list_addresses_and_titles() -> None:
-    assert listed(JSON_LINES.encode(), SeedKind.ADDRESSES, BASE).addresses == [
-        Listed("https://river.example/1", "One"),
-        Listed("https://river.example/2"),
-        Listed("https://river.example/3"),
+    assert addresses_in(JSON_LINES.encode(), SeedKind.ADDRESSES, BASE).addresses == [
+        ListedAddress("https://river.example/1", "One"),
+        ListedAddress("https://river.example/2"),
+        ListedAddress("https://river.example/3"),
     ]
 
 
 def test_odd_title_of_an_address_costs_no_address() -> None:
     line = b'{"url": "https://a.example/", "title": "cut \\ud83d", "size": 1e999}\n'
-    assert [found.address for found in listed(line, SeedKind.ADDRESSES, "").addresses] == ["https://a.example/"]
+    assert [found.address for found in addresses_in(line, SeedKind.ADDRESSES, "").addresses] == ["https://a.example/"]
 
 
 @pytest.mark.parametrize("media_type", ["application/feed+json", "application/rss+xml"])
@@ -176,25 +178,25 @@ def test_reference_to_no_character_costs_no_address(kind: SeedKind) -> None:
         SeedKind.SITEMAP: "<urlset><url><loc>/&#xD83D;</loc></url><url><loc>/1</loc></url></urlset>",
         SeedKind.OPML: '<opml><outline title="&#x110000;" xmlUrl="/&#xD83D;"/><outline xmlUrl="/1"/></opml>',
     }[kind]
-    assert [found.address for found in listed(text.encode(), kind, "https://a.example/").addresses][1:] == [
+    assert [found.address for found in addresses_in(text.encode(), kind, "https://a.example/").addresses][1:] == [
         "https://a.example/1"
     ]
 
 
 def test_page_lists_its_links() -> None:
-    assert listed(PAGE.encode(), SeedKind.PAGE, BASE).addresses == [Listed("https://river.example/b/one")]
+    assert addresses_in(PAGE.encode(), SeedKind.PAGE, BASE).addresses == [ListedAddress("https://river.example/b/one")]
 
 
 def test_page_names_its_feeds() -> None:
     assert feeds_of(PAGE.encode(), BASE) == [
-        Listed("https://river.example/b/feed.xml", "Posts"),
-        Listed("https://river.example/feed.json"),
+        ListedAddress("https://river.example/b/feed.xml", "Posts"),
+        ListedAddress("https://river.example/feed.json"),
     ]
 
 
 @pytest.mark.parametrize(("before", "found"), [(MOST_ADDRESSES - 1, 1), (MOST_ADDRESSES, 0)])
 def test_long_list_is_cut(before: int, found: int) -> None:
-    assert len(listed(b'""\n' * before + b"https://river.example/", SeedKind.ADDRESSES, BASE).addresses) == found
+    assert len(addresses_in(b'""\n' * before + b"https://river.example/", SeedKind.ADDRESSES, BASE).addresses) == found
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_damaged_archive_is_refused(data: bytes) -> None:
     with pytest.raises(ParseError, match="compressed"):
         kind_of_seed(data, "", "")
     with pytest.raises(ParseError, match="compressed"):
-        listed(data, SeedKind.SITEMAP, BASE)
+        addresses_in(data, SeedKind.SITEMAP, BASE)
 
 
 def test_list_in_several_compressed_members_is_read_whole() -> None:
@@ -221,4 +223,4 @@ def test_entities_of_a_list_are_not_expanded() -> None:
     entities = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 12))
     bomb = f'<!DOCTYPE urlset [<!ENTITY e0 "ha"><!ENTITY f SYSTEM "file:///etc/passwd">{entities}]>'
     data = f"{bomb}<urlset><url><loc>https://river.example/&e11;&f;</loc></url></urlset>".encode()
-    assert listed(data, SeedKind.SITEMAP, BASE).addresses in ([], [Listed("https://river.example/")])
+    assert addresses_in(data, SeedKind.SITEMAP, BASE).addresses in ([], [ListedAddress("https://river.example/")])
