@@ -216,7 +216,7 @@ def test_list_in_several_compressed_members_is_read_whole() -> None:
     addresses = [f"https://river.example/{number}" for number in range(4)]
     data = b"".join(gzip.compress(f"{address}\n".encode()) for address in addresses)
     assert kind_of_seed(data, "application/gzip", "list.txt.gz") is SeedKind.ADDRESSES
-    assert [listing.address for listing in listed(data, SeedKind.ADDRESSES, BASE).addresses] == addresses
+    assert [listing.address for listing in addresses_in(data, SeedKind.ADDRESSES, BASE).addresses] == addresses
 
 
 def test_entities_of_a_list_are_not_expanded() -> None:
