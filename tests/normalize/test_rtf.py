@@ -135,8 +135,25 @@ def _read(rtf: bytes, head: bytes = rb"\ansi\ansicpg1252\deff0" + _FONTS) -> Doc
         pytest.param(rb"{\upr{old ?}{\*\ud{new \u1042?}}}", "new В", id="two forms"),
         pytest.param(
             rb"{\mmath{\*\moMath{\mr\mscr0 a=b}{\msSup{\msSupPr{\mctrlPr\f0 p}}{\me{\mr x}}{\msup{\mr 2}}}}}",
-            "a=bx2",
+            "a=bx^2",
             id="formula",
+        ),
+        pytest.param(
+            rb"{\mmath{\*\moMathPara{\*\moMathParaPr{\mjc centerGroup}}{\*\moMath{\mf{\mfPr{\mtype bar}}{\mnum{\mr -b}}"
+            rb"{\mden{\mctrlPr}{\mr 2a}}}{\mr +}{\msSubSup{\me{\mr x}}{\msub{\mr i}}{\msup{\mr  }}}{\mr y}}}}",
+            "-b/2a+x_i y",
+            id="parts of a formula",
+        ),
+        pytest.param(
+            rb"a{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 136}}{\sp{\sn gtextUNICODE}{\sv Draft \u1042?}}{\sp{\sn gtextFont}"
+            rb"{\sv Arial}}}{\shprslt x}} b{\v{\shp{\*\shpinst{\sp{\sn gtextUNICODE}{\sv hidden}}}}}",
+            "a b\n\nDraft В",
+            id="WordArt",
+        ),
+        pytest.param(
+            rb"a{\*\shppict{\pict{\*\picprop{\sp{\sn wzName}{\sv x}}{\sp{\sn wzDescription}{\sv A weir}}}\pngblip 8950}} b",
+            "a b\n\nA weir",
+            id="description of a picture",
         ),
         pytest.param(
             rb"{\stylesheet{\s0 Normal;}{\*\cs10 Default;}}{\colortbl;\red0;}{\*\generator Msftedit;}{\*\listtable"
@@ -204,6 +221,8 @@ def test_title_of_an_rtf_is_in_the_code_page_of_the_file() -> None:
     ("rtf", "warning"),
     [
         (rb"{\object{\*\objclass X}{\*\objdata 0102}{\result Text}}", "embedded files not read: 1"),
+        (rb"{\object{\*\objclass Equation.3}{\*\objdata 0102}{\result{\pict 01}}}Text", "embedded files not read: 1"),
+        (rb"{\field{\*\fldinst EQ \\f(1,2)}{\fldrslt }}Text", "formulas not read: 1"),
         (rb"{\f3\'83\'01}", "some characters are not valid in their code page"),
         (rb"{Text", "the file is truncated; text may be missing"),
     ],

@@ -95,6 +95,11 @@ def test_lists_have_their_levels_and_signs() -> None:
             "</m:oMath></a14:m>",
             "10^61/2",
         ),
+        (
+            '<a14:m xmlns:a14="a14"><m:oMath xmlns:m="m"><m:nary><m:sub><m:r><m:t>i</m:t></m:r></m:sub><m:sup/><m:e><m:r>'
+            "<m:t>x</m:t></m:r></m:e></m:nary></m:oMath></a14:m>",
+            "_ix",
+        ),
         ("<a:r/><a:r><a:t/></a:r>", ""),
     ],
 )

@@ -63,13 +63,12 @@ def formula(element: Element) -> str:
     """Return a formula (ECMA-376 part 1, 22.1) on one line, with signs for powers, indices and fractions."""
     if element.tag == "t":
         return element.text or ""
-    if element.tag not in _SIGNS:
-        return "".join(map(formula, element))
-    first, sign, second = _SIGNS[element.tag]
-    return sign.join("".join(map(formula, element.findall(name))) for name in (first, second))
+    inside = "".join(map(formula, element))
+    return SIGNS.get(element.tag, "") + inside if inside else ""
 
 
-_SIGNS = {"sSup": ("e", "^", "sup"), "sSub": ("e", "_", "sub"), "f": ("num", "/", "den")}
+SIGNS = {"sup": "^", "sub": "_", "den": "/"}
+"""The signs before the parts of a formula."""
 _READERS = {"chart": _chart, "chartEx": _chart, "diagramData": _diagram}
 
 

@@ -10,6 +10,7 @@ from codecs import BOM_UTF8
 from typing import NamedTuple
 
 from catchment.content.normalize.html import html
+from catchment.content.normalize.office import drawings
 from catchment.content.normalize.office.extraction import Metadata
 from catchment.content.normalize.office.flow import field_address
 from catchment.content.normalize.office.rtf.fonts import NO_FONT, Fonts
@@ -31,12 +32,14 @@ _TIME = {"yr": "{:04}", "mo": "-{:02}", "dy": "-{:02}", "hr": "T{:02}", "min": "
 _RAISED = {"super": "^", "sub": "~", "nosupersub": ""}
 _HIDDEN = frozenset({"v", "deleted", "htmlrtf"})
 _FACTS = ("title", "author", "creatim", "revtim", "keywords", "subject")
+_TEXTS_OF_SHAPES = frozenset({"gtextUNICODE", "wzDescription"})
+"""The properties (`\\sn`) of shapes and pictures whose values (`\\sv`) are text: WordArt and descriptions."""
 _ROLES = {
     word: role
     for role, words in {
         "omitted": "aftncn aftnsep aftnsepc atnauthor atndate atnid colortbl filetbl fonttbl ftncn ftnsep ftnsepc info"
-        " mmathPict nonesttables pict revtbl rxe shprslt sn stylesheet sv tc tcn txe upr xe",
-        "fact": " ".join(_FACTS),
+        " mmathPict nonesttables pict revtbl rxe shprslt stylesheet tc tcn txe upr xe",
+        "fact": " ".join((*_FACTS, "sn", "sv")),
         "aside": "annotation dptxbxtext footer footerf footerl footerr footnote header headerf headerl headerr listtext pntext"
         " shptxt",
         "code": "fldinst",
@@ -79,11 +82,14 @@ class _Reader:
         self._written = bytearray()
         """Undecoded text: the bytes of a character may be several tokens."""
         self._is_start = self._is_optional = self._is_html = False
-        self._to_skip = self._objects = 0
+        self._to_skip = self._objects = self._formulas = 0
+        self._sign = ("", 0)
+        """The sign that a part of a formula starts with when it has text, and the depth of its group."""
         self._read(data.removeprefix(BOM_UTF8))
 
     def result(self) -> tuple[str, Metadata, list[str]]:
-        warnings = [f"embedded files not read: {self._objects}"] if self._objects else []
+        unread = (("embedded files", self._objects), ("formulas", self._formulas))
+        warnings = [f"{things} not read: {number}" for things, number in unread if number]
         if self._outer:
             warnings.append("the file is truncated; text may be missing")
         while self._outer:
@@ -144,6 +150,9 @@ class _Reader:
 
     def _write(self, text: str) -> None:
         if self._state.flow is not None and not self._state.hidden:
+            if self._sign[0] and text.strip():
+                self._state.flow.write(self._sign[0], self._state.link)
+                self._sign = ("", 0)
             self._state.flow.write(text, self._state.link, self._state.mark)
 
     def _leave(self) -> None:
@@ -152,11 +161,15 @@ class _Reader:
             return
         ended, self._state = self._state, self._outer.pop()
         self._is_start, self._to_skip = False, 0
+        if len(self._outer) < self._sign[1]:
+            self._sign = ("", 0)
         flow, kind, outer = ended.flow, ended.kind, self._state.flow
         if flow is None or flow is outer or kind not in _ROLES:
             return
         if kind == "fldinst":
-            self._state = self._state._replace(link=field_address(flow.source()) or self._state.link)
+            instruction = flow.source()
+            self._state = self._state._replace(link=field_address(instruction) or self._state.link)
+            self._formulas += instruction.strip().upper().startswith("EQ ")
         elif not (text := flow.text()):
             return
         elif kind == "footnote":
@@ -166,6 +179,8 @@ class _Reader:
             self._body.write(f"{text} " if any(map(str.isalnum, text)) else "- ")
         elif _ROLES[kind] == "fact":
             self._facts[kind] = text
+            if kind == "sv" and self._facts.get("sn") in _TEXTS_OF_SHAPES and not self._state.hidden:
+                self._body.add_aside(text)
         else:
             self._body.add_aside(f"Comment: {text}" if kind == "annotation" else text)
 
@@ -191,6 +206,8 @@ class _Reader:
             self._state = state._replace(hidden=state.hidden - {word} if number == 0 else state.hidden | {word})
         elif word in _RAISED:
             self._state = state._replace(mark="" if number == 0 else _RAISED[word])
+        elif word[0] == "m" and word[1:] in drawings.SIGNS:
+            self._sign = (drawings.SIGNS[word[1:]], len(self._outer))
         elif word == "u" and number is not None:
             self._write(self._fonts.character(number, state.font))
             self._to_skip = state.replaced
