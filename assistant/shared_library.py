@@ -70,8 +70,8 @@ class AssistantLibrary:
         from catchment.views.documents import document
 
         ledger, _ = self._open()
-        view = document(self._document(ledger, given.document, given.as_of))
-        shown = view.shown
+        shown = self._document(ledger, given.document, given.as_of)
+        view = document(shown)
         text = f"{shown.content.text}{_later_messages(ledger, view)}"
         part = _until_end_of_word(text[given.offset :], given.limit)
         people = (*view.senders, *view.recipients, *view.copied)
@@ -313,7 +313,7 @@ def _later_messages(ledger: Ledger, view: DocumentView) -> str:
     """Return the messages that follow one in its conversation, without quotations and signatures; "" for other documents."""
     from catchment.content.extract.mail import stretches
 
-    later = view.shown.conversation[view.position + 1 :][:_REPLIES] if view.is_message else ()
+    later = view.thread[view.position + 1 :][:_REPLIES] if view.is_message else ()
     bodies = ledger.library.messages([one.document for one in later]) if later else {}
     written = []
     for one in later:

@@ -52,8 +52,7 @@ def _words(kind: str, start: str) -> list[str]:
 
     home = Home.default()
     with suppress(PageSilent):
-        words: list[str] = web_process.fetch(home, "/completions", name=kind, start=start)
-        return words
+        return web_process.fetch(home, "/completions", list[str], name=kind, start=start)
     from catchment.ledger import Ledger
     from catchment.search.completions import completions
 

@@ -6,7 +6,6 @@ sequences. No heavy module is imported, because the quickest commands need these
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,11 +15,14 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from enum import Enum
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from catchment.model import in_words
 from catchment.runtime import heartbeat
+from catchment.runtime.reports.record_json import to_json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _HARMFUL: Final = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]"  # control sequences (CSI)
@@ -184,18 +186,12 @@ def print_lines(on: bool) -> None:
     _has_lines = on
 
 
-def show_json(value: object) -> None:
-    """Write a JSON value, indented; after `print_lines`, each element of a list, or the value, in one line."""
-    if not _has_lines:
-        say(_json(value, indent=2))
-        return
-    for one in value if isinstance(value, (list, tuple)) else [value]:
-        say(_json(one))
-
-
-def picked(record: object, *names: str) -> dict[str, Any]:
-    """Return these attributes of a record, for `show_json`."""
-    return {name: getattr(record, name) for name in names}
+def show_json(view: DataclassInstance | Sequence[DataclassInstance] | None) -> None:
+    """Write a view as JSON, indented; after `print_lines`, each element of a list, or the view, in one line."""
+    rows, indent = (view if isinstance(view, Sequence) else [view], None) if _has_lines else ([view], 2)
+    for row in rows:
+        text = to_json(row, indent=indent, only_ascii=not _is_utf8())
+        say(_UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
@@ -249,11 +245,6 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, stat
     for *fixed, last in table:
         for number, line in enumerate(_wrap(last, widths[-1])):
             say(_row([*(fixed if not number else [""] * len(fixed)), line], widths, right, coloured))
-
-
-def iso(moment: datetime | None) -> str | None:
-    """Return the time in ISO 8601, in UTC."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if moment else None
 
 
 def when(moment: datetime | None, now: datetime | None = None) -> str:
@@ -332,25 +323,8 @@ def _has_colours(stream: TextIO) -> bool:
     return stream.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
-def _json(value: object, indent: int | None = None) -> str:
-    text = json.dumps(value, indent=indent, ensure_ascii=not _is_utf8(), default=_plain)
-    return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def _is_utf8() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, datetime):
-        return iso(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, (tuple, set, frozenset)):
-        return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
-    raise TypeError(type(value).__name__)
 
 
 def _in_full(value: object) -> str:

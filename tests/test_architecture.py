@@ -118,7 +118,8 @@ ONE_HOME = {
 
 
 _BASICS = {"charsets", "errors", "model"}
-_BELOW_SYNC = _BASICS | {"runtime", "settings", "pacing", "contracts", "parser_pool", "content", "telemetry", "ledger"}
+_BELOW_LEDGER = {"records", "runtime", "settings", "pacing", "contracts", "parser_pool", "content", "telemetry"}
+_BELOW_SYNC = _BASICS | _BELOW_LEDGER | {"ledger"}
 ROOMS = {
     "catchment": {
         "errors": set(),
@@ -127,14 +128,15 @@ ROOMS = {
         "runtime": _BASICS,
         "settings": _BASICS | {"runtime"},
         "pacing": _BASICS | {"runtime"},
+        "records": _BASICS | {"pacing"},
         "contracts": _BASICS | {"settings", "pacing"},
         "parser_pool": _BASICS | {"settings"},
         "content": _BASICS | {"runtime", "contracts"},
         "telemetry": _BASICS,
-        "ledger": _BASICS | {"runtime", "pacing", "telemetry"},
+        "ledger": _BASICS | {"records", "runtime", "pacing", "telemetry"},
         "audit": _BASICS | {"runtime", "pacing", "ledger"},
         "sync": _BELOW_SYNC,
-        "search": _BASICS | {"runtime", "pacing", "content", "telemetry", "ledger"},
+        "search": _BASICS | {"records", "runtime", "pacing", "content", "telemetry", "ledger"},
         "views": _BELOW_SYNC | {"sync", "search"},
     },
     "catchment.ledger": {
@@ -335,7 +337,7 @@ def test_no_module_name_stands_for_two_things() -> None:
         for path in _modules(folder):
             place = path.relative_to(ROOT).with_suffix("")
             place = place.parent if place.name == "__init__" else place
-            is_about = place.parent.name in ("views", "actions", "pages") and place.name != "desk"
+            is_about = place.parent.name in ("views", "work", "actions", "pages") and place.name != "desk"
             if not place.name.startswith("__") and place.name != place.parent.name and not is_about:
                 named.setdefault(place.name, []).append(str(place))
     assert {name: sorted(places) for name, places in named.items() if len(places) > 1}.keys() == NAMED_TWICE.keys()

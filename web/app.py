@@ -20,7 +20,8 @@ from catchment.errors import CatchmentError
 from catchment.runtime.server_report import ServerReport
 from catchment.search.completions import completions
 from catchment.views.hosts import HostStanding, hosts
-from catchment.views.library import Overview, overview
+from catchment.views.library import overview
+from catchment.views.status import Overview
 from deployments.actions.desk import Desk
 from web import action_table
 from web.guard import Check, error
@@ -77,7 +78,9 @@ def application(
             "/overview",
             Overview,
             (),
-            lambda library, _: overview(library.ledger, library.home, desk.report(), library.unsaved()),
+            lambda library, _: overview(
+                library.ledger, library.home, desk.server_url(), desk.report(), library.unsaved()
+            ),
         )
     )
     views.append(

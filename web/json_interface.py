@@ -14,16 +14,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, compile_path
 
 from catchment.errors import BadInput, CatchmentError, IllegalTransition, LedgerCorrupt, NotFound, Refused, TookTooLong
+from catchment.runtime.reports.record_json import to_json
 from catchment.runtime.web_process import TOO_LONG
-from catchment.search.results import Hit, Results
 from web.guard import QUERY_BYTES, error
 from web.warm_library import RelatedRequest, SearchRequest, WarmLibrary
 
 _SEARCH = TypeAdapter(SearchRequest)
 _RELATED = TypeAdapter(RelatedRequest)
-_RESULTS = TypeAdapter(Results)
-_HITS = TypeAdapter(list[Hit])
-_ANY = TypeAdapter[object](Any)
 
 T = TypeVar("T")
 
@@ -64,7 +61,7 @@ class JsonInterface:
     async def parts(self, address: str) -> Mapping[str, str]:
         """Return the view at an address with its query, as JSON: `view`, or `error`."""
         try:
-            return {"view": (await self._view(address)).decode()}
+            return {"view": await self._view(address)}
         except CatchmentError as failure:
             return {"error": json.dumps({"error": str(failure)})}
 
@@ -84,34 +81,34 @@ class JsonInterface:
 
         return show
 
-    async def _view(self, address: str) -> bytes:
+    async def _view(self, address: str) -> str:
         path, _, query = address.partition("?")
         for pattern, view in self._views:
             if match := pattern.match(unquote(path)):
                 return await self._content(view, dict(parse_qsl(query)), match.groupdict())
         raise NotFound("view: no view has this address; see /api/v1/openapi.json")
 
-    async def _content(self, view: SharedView, query: Mapping[str, str], path: Mapping[str, object]) -> bytes:
+    async def _content(self, view: SharedView, query: Mapping[str, str], path: Mapping[str, object]) -> str:
         if unknown := next((name for name in query if name not in view.query), None):
             known = f"choose {', '.join(view.query)}" if view.query else "leave it out"
             raise BadInput(f"{unknown}: no such parameter; {known}")
         parameters = {**query, **{name: str(value) for name, value in path.items()}}
-        return await self._library.read(lambda: _ANY.dump_json(view.read(self._library, parameters)))
+        return await self._library.read(lambda: to_json(view.read(self._library, parameters)))
 
     async def _search(self, request: Request) -> Response:
-        return await self._answer(request, _SEARCH, lambda query: _RESULTS.dump_json(self._library.search(query)))
+        return await self._answer(request, _SEARCH, self._library.search)
 
     async def _related(self, request: Request) -> Response:
-        return await self._answer(request, _RELATED, lambda query: _HITS.dump_json(self._library.related(query)))
+        return await self._answer(request, _RELATED, self._library.related)
 
-    async def _answer(self, request: Request, kind: TypeAdapter[T], find: Callable[[T], bytes]) -> Response:
+    async def _answer(self, request: Request, kind: TypeAdapter[T], find: Callable[[T], object]) -> Response:
         try:
             query = await _query(request, kind)
         except ValidationError as invalid:
             return error(400, explained(invalid))
         if isinstance(query, SearchRequest) and len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
             return error(413, "text: too long")
-        content = await self._library.read(lambda: find(query))
+        content = await self._library.read(lambda: to_json(find(query)))
         return Response(content, media_type="application/json")
 
 

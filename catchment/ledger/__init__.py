@@ -23,9 +23,46 @@ from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.folding import Folded, plain_words, word_pattern
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.joined_hosts import JoinedHost, JoinedHosts
-from catchment.ledger.db.lookup import ListPage, match_name
+from catchment.ledger.db.lookup import match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.records import (
+from catchment.ledger.items.consents import Consents
+from catchment.ledger.items.deletion_guard import HeldFolder, HeldItem
+from catchment.ledger.items.intake import Intake
+from catchment.ledger.items.purge import Holdings, Purging, items_in_copy
+from catchment.ledger.items.sources import Sources
+from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange
+from catchment.ledger.items.syncs import Syncs, SyncWork
+from catchment.ledger.jobs.auto_retry import Circumstances, first_change
+from catchment.ledger.jobs.history import History
+from catchment.ledger.jobs.job_lists import JobFilter
+from catchment.ledger.jobs.quarantine import Quarantine
+from catchment.ledger.jobs.queue import Queue
+from catchment.ledger.library.contents import storable_text
+from catchment.ledger.library.documents import LatestDocument, Library
+from catchment.ledger.library.embeddings import (
+    DEFAULT_MODEL,
+    FEW,
+    NO_TEXT,
+    Embedding,
+    EmbeddingCounts,
+    Embeddings,
+    Passage,
+    Space,
+    Vector,
+    Watermark,
+)
+from catchment.ledger.library.matches import Match, Task
+from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
+from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
+from catchment.ledger.library.vocabulary import Vocabulary
+from catchment.ledger.library.word_parts import pieces_of
+from catchment.ledger.limits.pacing import BucketRow, Pacing
+from catchment.ledger.limits.throttles import Throttles
+from catchment.ledger.measures.incidents import Incidents
+from catchment.ledger.measures.rollups import Measures, Point
+from catchment.ledger.sinks.outbox import LAST_ID, Outbox, compare_all
+from catchment.pacing.boot_clock import ClockReading
+from catchment.records.rows import (
     FAILED_OUTCOMES,
     Acks,
     Attached,
@@ -56,44 +93,17 @@ from catchment.ledger.db.records import (
     SyncRow,
     Waiting,
 )
-from catchment.ledger.items.consents import WHOLE, Consent, Consents, ConsentState
-from catchment.ledger.items.deletion_guard import HeldFolder, HeldItem
-from catchment.ledger.items.intake import Intake
-from catchment.ledger.items.purge import Holdings, Purging, items_in_copy
-from catchment.ledger.items.sources import Sources
-from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange
-from catchment.ledger.items.syncs import Syncs, SyncWork
-from catchment.ledger.jobs.auto_retry import Circumstances, first_change
-from catchment.ledger.jobs.history import History
-from catchment.ledger.jobs.job_lists import JobFilter
-from catchment.ledger.jobs.quarantine import Quarantine
-from catchment.ledger.jobs.queue import Queue
-from catchment.ledger.library.contents import storable_text
-from catchment.ledger.library.documents import LatestDocument, Library
-from catchment.ledger.library.embeddings import (
-    DEFAULT_MODEL,
-    FEW,
-    NO_TEXT,
+from catchment.records.standing import (
     OFF,
-    Embedding,
-    EmbeddingCounts,
-    Embeddings,
-    Passage,
-    Space,
-    Vector,
-    Watermark,
+    WHOLE,
+    Consent,
+    ConsentState,
+    Incident,
+    ListPage,
+    Moment,
+    SinkRow,
+    SinkState,
 )
-from catchment.ledger.library.matches import Match, Task
-from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
-from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
-from catchment.ledger.library.vocabulary import Vocabulary
-from catchment.ledger.library.word_parts import pieces_of
-from catchment.ledger.limits.pacing import BucketRow, Pacing
-from catchment.ledger.limits.throttles import Throttles
-from catchment.ledger.measures.incidents import Incident, Incidents, Moment
-from catchment.ledger.measures.rollups import Measures, Point
-from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState, compare_all
-from catchment.pacing.boot_clock import ClockReading
 from catchment.runtime.home import Home
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -21,40 +22,12 @@ from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity, is_local, operator
 from catchment.runtime.reports import ProcessReport
+from catchment.runtime.reports.record_json import from_json
 
 _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""
 _ANSWER_SECONDS = 5.0
 _OK = 200
-_TIMES = frozenset(
-    [
-        *(
-            "acknowledged_at",
-            "at",
-            "began",
-            "changed",
-            "checked",
-            "closed_at",
-            "ended",
-            "expected",
-            "joined",
-            "last_beat",
-        ),
-        *(
-            "current",
-            "expires",
-            "first_failed",
-            "first_seen",
-            "given",
-            "gone",
-            "last_failed",
-            "modified",
-            "next_attempt",
-        ),
-        *("not_before", "oldest", "opened_at", "purged", "until", "withdrawn"),
-    ]
-)
-"""Fields of views that are times."""
 TOO_LONG = 504
 """Status of the response to a query that was stopped at its time limit."""
 _OTHER_VERSION = "page: the running system has another version; restart it: catchment down && catchment up --detach"
@@ -125,9 +98,9 @@ def is_live(home: Home) -> bool:
     return True
 
 
-def fetch(home: Home, path: str, **query: str) -> Any:
-    """Return what the web process shows below `/api/v1`, as JSON with times. Raises PageSilent if it does not answer."""
-    return _ask(home, "GET", f"{path}?{urlencode(query, errors='surrogateescape')}", _with_times)
+def fetch(home: Home, path: str, kind: type[T], **query: str) -> T:
+    """Return a view of the web process. Raises PageSilent if it does not answer, or shows another kind of view."""
+    return _ask(home, "GET", f"{path}?{urlencode(query, errors='surrogateescape')}", partial(from_json, kind))
 
 
 def act(home: Home, action: str, fields: Mapping[str, Any]) -> Any:
@@ -140,12 +113,12 @@ def act(home: Home, action: str, fields: Mapping[str, Any]) -> Any:
     return _ask(home, "POST", f"/actions/{action}", lambda answer: answer["result"], fields)
 
 
-def post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any], T]) -> T:
-    """Return the decoded answer of the web process to a query. `decode` may raise KeyError, TypeError and ValueError.
+def post(home: Home, path: str, query: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the answer of the web process to a query.
 
     Raises BadInput if the query is invalid, TookTooLong if it was stopped, PageSilent if there is no answer.
     """
-    return _ask(home, "POST", path, decode, query, _ERRORS)
+    return _ask(home, "POST", path, partial(from_json, kind), query, _ERRORS)
 
 
 def _ask(
@@ -168,20 +141,9 @@ def _ask(
         if error is None:
             return decode(answer)
         problem = str(answer["error"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise PageSilent(_OTHER_VERSION) from None
     raise error(problem)
-
-
-def _with_times(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_with_times(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: datetime.fromisoformat(item) if name in _TIMES and isinstance(item, str) else _with_times(item)
-        for name, item in value.items()
-    }
 
 
 def _request(home: Home, method: str, path: str, seconds: float, body: bytes | None = None) -> tuple[int, bytes]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from catchment.runtime import web_process
 from catchment.runtime.home import Home
-from catchment.search.results import Hit, Results, hits_from_json, results_from_json
+from catchment.search.results import Hit, Results
 
 
 def search(
@@ -28,9 +28,9 @@ def search(
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
     limits = {"by_thread": by_conversation, "only": None if only is None else sorted(only)}
-    return web_process.post(home, "/search", query | limits, results_from_json)
+    return web_process.post(home, "/search", query | limits, Results)
 
 
 def related(home: Home, document: int, limit: int) -> list[Hit]:
     """Return what `related.related` returns for a document, from the web process. Raises PageSilent if it does not answer."""
-    return web_process.post(home, "/related", {"document": document, "limit": limit}, hits_from_json)
+    return web_process.post(home, "/related", {"document": document, "limit": limit}, list[Hit])

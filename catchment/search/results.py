@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 
 class Lanes(StrEnum):
@@ -149,34 +147,3 @@ class Results:
         if self.is_partial and not understood.is_sentence and any(hit.lexical_rank for hit in self.hits):
             return "no document has all the words; these have some of them or a similar meaning"
         return ""
-
-
-def results_from_json(fields: Mapping[str, Any]) -> Results:
-    """Return the results with these JSON values as fields. Raises KeyError, TypeError or ValueError if they are not."""
-    understood = fields["understood"]
-    words = tuple(Word(**_with_tuples(word)) for word in understood["words"])
-    return Results(
-        **{
-            **_with_tuples(fields),
-            "hits": hits_from_json(fields["hits"]),
-            "understood": Understood(**{**_with_tuples(understood), "words": words}),
-        }
-    )
-
-
-def hits_from_json(rows: list[Mapping[str, Any]]) -> list[Hit]:
-    """Return the hits with these JSON values as fields. Raises as `results_from_json`."""
-    return [
-        Hit(
-            **{
-                **row,
-                "places": tuple((source, item) for source, item in row["places"]),
-                "moment": row["moment"] and datetime.fromisoformat(row["moment"]),
-            }
-        )
-        for row in rows
-    ]
-
-
-def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

@@ -45,6 +45,8 @@ class PurgeProof:
     """The amounts deleted, and the result of the search for leftovers.
 
     Attributes:
+        scopes: What was withdrawn.
+        holds: Whether nothing is left in the library and on this host.
         left: Remaining rows by table.
         documents, chunks, cached, raw: Amounts before the purge: documents and chunks exclusive to the source, cache entries,
             and items of the source with raw content.
@@ -59,6 +61,9 @@ class PurgeProof:
             source, such as a backup.
     """
 
+    source: str
+    scopes: tuple[str, ...]
+    holds: bool
     items: int
     left: Mapping[str, int]
     documents: int
@@ -72,11 +77,6 @@ class PurgeProof:
     sinks: Mapping[str, int]
     hosts: tuple[str, ...]
     copies: tuple[str, ...]
-
-    @property
-    def holds(self) -> bool:
-        """True if nothing is left in the library and on this host."""
-        return not (any(self.left.values()) or any(self.still.values()) or self.found or self.in_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +211,26 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         if any(_in_file(file, encoded)) or _is_copy(file, source, extent)
     )
     documents, chunks = ledger.purging.remaining(before.holdings)
+    left = ledger.purging.left(source.id, extent.covers, whole=extent.whole)
+    still = {"documents": documents, "chunks": chunks, "cached": before.still_cached, "raw": before.still_raw}
+    found = sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages)
+    # Another source may have the same passage in its own content.
+    elsewhere = sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
+    legible = elsewhere + sum(len(_in_file(file, before.samples)) for file in raw_files)
     return PurgeProof(
+        source.name,
+        tuple(sorted(extent.scopes)),
+        not (any(left.values()) or any(still.values()) or found or legible),
         before.items,
-        ledger.purging.left(source.id, extent.covers, whole=extent.whole),
+        left,
         len(before.holdings.documents),
         before.holdings.chunks,
         before.cached,
         before.raw,
-        {"documents": documents, "chunks": chunks, "cached": before.still_cached, "raw": before.still_raw},
+        still,
         len(passages),
-        sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages),
-        # Another source may have the same passage in its own content.
-        sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
-        + sum(len(_in_file(file, before.samples)) for file in raw_files),
+        found,
+        legible,
         {sink.name: sink.waiting for sink in ledger.outbox.all()},
         ledger.purging.unfinished().get(source.name, ()),
         tuple(sorted([*copies, *(f"schema {name}" for name in ledger.purging.replaced())])),

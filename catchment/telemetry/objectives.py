@@ -86,17 +86,16 @@ class Burn:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveState:
-    """An objective, whether it is kept, and its burn in each window, shortest first."""
+    """An objective, whether it is kept, and its burn in each window, shortest first.
+
+    `text`: the objective in words. `good`: the share of the last 24 hours that was good; None without events.
+    """
 
     objective: Objective
+    text: str
     status: ObjectiveStatus
     burns: tuple[Burn, ...]
-
-    @property
-    def good(self) -> float | None:
-        """The share of the last 24 hours that was good; None without events."""
-        longest = self.burns[-1]
-        return 1 - longest.bad / longest.total if longest.total else None
+    good: float | None
 
 
 def state(objective: Objective, events: Sequence[Events], now: datetime) -> ObjectiveState:
@@ -106,7 +105,9 @@ def state(objective: Objective, events: Sequence[Events], now: datetime) -> Obje
         status = ObjectiveStatus.BURNING
     else:
         status = ObjectiveStatus.MET if burns[-1].total >= _FEWEST else ObjectiveStatus.UNKNOWN
-    return ObjectiveState(objective, status, burns)
+    longest = burns[-1]
+    good = 1 - longest.bad / longest.total if longest.total else None
+    return ObjectiveState(objective, str(objective), status, burns, good)
 
 
 def _burn(objective: Objective, events: Iterable[Events], now: datetime, hours: int, limit: float) -> Burn:

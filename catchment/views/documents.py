@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from catchment.content.extract.mail import stretches
 from catchment.errors import MeaningOff
-from catchment.ledger import Ledger, Shown
-from catchment.model import Document, EntityKind
+from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
+from catchment.model import Document, EntityKind, LinkKind
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.results import Hit
+from catchment.views.versions.versions import DocumentVersion
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLink:
+    """A link in a document, as written."""
+
+    kind: LinkKind
+    target: str
+    anchor: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntity:
+    """Something named in a document. `detail`: as of an `Entity`."""
+
+    kind: EntityKind
+    value: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,35 +40,58 @@ class DocumentView:
     """A document.
 
     Attributes:
-        shown: The document with its links, places and conversation.
+        places: All (source, item) with this content.
         senders, recipients, copied: People, of a message or as a note names them.
         tags: In order, each once.
         moment: Time of sending or arrival, or of the last change for other documents.
         parts: The text of a message in order; True marks a quotation or a signature. Empty for other documents.
+        own_text: The sender's own words, without quotations and signature; None for other documents.
+        thread: All messages of the conversation, oldest first, including this one.
+        attached_to: For an attachment, the document of its message.
+        since, until, sync: Of a version as of a time: when it was stored and replaced, and by which sync it was stored.
     """
 
-    shown: Shown
+    document: int
+    title: str
+    source: str
+    item: str
+    places: tuple[tuple[str, str], ...]
+    media_type: str
+    language: str | None
+    author: str | None
+    created: datetime | None
+    modified: datetime | None
+    content_hash: str
+    properties: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    aliases: tuple[str, ...]
+    warnings: tuple[str, ...]
+    links: tuple[DocumentLink, ...]
+    entities: tuple[DocumentEntity, ...]
+    text: str
+    own_text: str | None
+    thread: tuple[ConversationMessage, ...]
+    attached: tuple[Attached, ...]
+    attached_to: int | None
     senders: tuple[str, ...]
     recipients: tuple[str, ...]
     copied: tuple[str, ...]
     tags: tuple[str, ...]
     moment: datetime | None
     parts: tuple[tuple[str, bool], ...]
+    since: datetime | None
+    until: datetime | None
+    sync: int | None
 
     @property
     def is_message(self) -> bool:
         """Whether it is a mail message."""
-        return bool(self.shown.conversation)
-
-    @property
-    def own_text(self) -> str | None:
-        """The sender's own words, without quotations and signature; None for other documents."""
-        return "".join(part for part, is_aside in self.parts if not is_aside) if self.is_message else None
+        return bool(self.thread)
 
     @property
     def position(self) -> int:
         """The place of a message in its conversation, from 0."""
-        return [message.document for message in self.shown.conversation].index(self.shown.document)
+        return [message.document for message in self.thread].index(self.document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +102,44 @@ class RelatedView:
     meaning_off: str | None
 
 
-def document(shown: Shown) -> DocumentView:
-    """Return a document as a person reads it."""
+def document(shown: Shown, version: DocumentVersion | None = None) -> DocumentView:
+    """Return a document as a person reads it. `version`: if it is not the present one."""
     content = shown.content
+    modified = shown.modified or content.modified
+    parts = tuple(stretches(content.text)) if shown.conversation else ()
+    senders, recipients, copied = people(content)
     return DocumentView(
-        shown,
-        *people(content),
-        tuple(sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})),
-        (content.created if shown.conversation else None) or shown.modified or content.modified,
-        tuple(stretches(content.text)) if shown.conversation else (),
+        document=shown.document,
+        title=shown.title,
+        source=shown.source,
+        item=shown.item,
+        places=shown.places,
+        media_type=content.media_type,
+        language=content.language,
+        author=content.author,
+        created=content.created,
+        modified=modified,
+        content_hash=shown.content_hash,
+        properties=content.properties,
+        metadata=shown.metadata,
+        aliases=shown.aliases,
+        warnings=content.warnings,
+        links=tuple(DocumentLink(link.kind, link.target, link.anchor, link.label) for link in shown.links),
+        entities=tuple(DocumentEntity(entity.kind, entity.value, entity.detail) for entity in shown.entities),
+        text=content.text,
+        own_text="".join(part for part, is_aside in parts if not is_aside) if shown.conversation else None,
+        thread=shown.conversation,
+        attached=shown.attached,
+        attached_to=shown.carrier,
+        senders=senders,
+        recipients=recipients,
+        copied=copied,
+        tags=tuple(sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})),
+        moment=(content.created if shown.conversation else None) or modified,
+        parts=parts,
+        since=version.since if version else None,
+        until=version.until if version else None,
+        sync=version.sync if version else None,
     )
 
 

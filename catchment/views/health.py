@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound, split_remedy
@@ -24,7 +24,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.reports import ProcessReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of, worst
 
 _LITTLE = 5_000_000_000
 DISK_FULL_BYTES = 100_000_000
@@ -54,11 +54,20 @@ class LastCheck:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport(ProcessReport):
-    """The conditions of the last check in the background, and its time (aware). It takes up to ten seconds, so it is kept."""
+    """The conditions that a check found, the worst verdict, and its time (aware).
+
+    That of the last check in the background is kept, because it takes up to ten seconds.
+    """
 
     file: ClassVar = "health.json"
     at: datetime
+    verdict: Verdict
     findings: tuple[Condition, ...]
+
+    @classmethod
+    def of(cls, findings: Sequence[Condition], at: datetime) -> Self:
+        """Return the report of a check that ended at a time."""
+        return cls(at, worst(findings), tuple(findings))
 
     def current(self, now: datetime) -> tuple[Condition, ...]:
         """Return the conditions; none if the report is older than the interval of the checks."""

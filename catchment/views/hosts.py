@@ -6,12 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from catchment.ledger import JoinedHost, Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import place_of
 from catchment.runtime.server_report import ServerReport
+
+if TYPE_CHECKING:
+    from catchment.ledger import JoinedHost, Ledger
 
 
 class HostState(StrEnum):

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from catchment.ledger import Consent, Event, ItemRow, Ledger, SyncRow
 from catchment.model import WARNING, JobState
 from catchment.pacing.waits import Wait
+from catchment.records.rows import Event, ItemRow
+from catchment.records.standing import Consent
 from catchment.runtime.home import Home
 from catchment.views import waits
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
 
 _SYNCS = 500
 
@@ -20,22 +25,45 @@ class ItemWhy:
     """How an item entered the library, or why it is not there.
 
     Attributes:
+        item: Its path.
         because: The reason in words.
         attempts, next_attempt: Of its present job; `next_attempt` only if it waits for one.
         waits: Why it is not in the library yet, what must end first coming first; empty if it is, or will not be.
         consents: All consents to its source.
-        sync: The sync that listed it last, if it is one of the last 500 of its source.
+        sync: The sync that listed it last; with its `run` and `code_version` if it is one of the last 500 of its source.
         history: Its events, oldest first.
     """
 
-    item: ItemRow
+    item: str
+    source: str
+    state: str
     because: str
+    document: int | None
+    job: int | None
+    job_state: JobState | None
     attempts: int
     next_attempt: datetime | None
     waits: tuple[Wait, ...]
+    version: str
+    content_hash: str | None
+    size: int | None
     consents: tuple[Consent, ...]
-    sync: SyncRow | None
+    first_seen: datetime
+    changed: datetime
+    gone: datetime | None
+    sync: int | None
+    run: str | None
+    code_version: str | None
     history: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyView:
+    """The items that have a name, or, as far as that was looked up, the reasons why there is none."""
+
+    asked: str
+    items: tuple[ItemWhy, ...]
+    not_here: tuple[str, ...] = ()
 
 
 def why(ledger: Ledger, home: Home, item: ItemRow, when: Callable[[datetime | None], str]) -> ItemWhy:
@@ -43,15 +71,29 @@ def why(ledger: Ledger, home: Home, item: ItemRow, when: Callable[[datetime | No
     waiting = waits.of_item(ledger, home, item)
     job = ledger.queue.job(item.job) if item.job is not None else None
     recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=_SYNCS)
+    sync = next((row for row in recent if row.id == item.sync_id), None)
     return ItemWhy(
-        item,
-        because(ledger, item, waiting, when),
-        job.attempt if job else 0,
-        item.not_before if item.job_state is JobState.RETRYING else None,
-        waiting,
-        tuple(ledger.consents.all(item.source)),
-        next((row for row in recent if row.id == item.sync_id), None),
-        tuple(ledger.history.of_item(item.id)),
+        item=item.locator,
+        source=item.source,
+        state=item.state,
+        because=because(ledger, item, waiting, when),
+        document=item.document,
+        job=item.job,
+        job_state=item.job_state,
+        attempts=job.attempts if job else 0,
+        next_attempt=job.next_attempt if job else None,
+        waits=waiting,
+        version=item.version,
+        content_hash=item.content_hash,
+        size=item.size,
+        consents=tuple(ledger.consents.all(item.source)),
+        first_seen=item.first_seen,
+        changed=item.changed,
+        gone=item.gone,
+        sync=item.sync_id,
+        run=sync.run if sync else None,
+        code_version=sync.code_version if sync else None,
+        history=tuple(ledger.history.of_item(item.id)),
     )
 
 

@@ -78,6 +78,7 @@ class ReadingView:
     """Everything that a reading page shows of a document.
 
     Attributes:
+        shown: The document as the ledger has it.
         file: The type of its own file, if `served_file` returns it and a browser shows it.
         has_files: Whether `served_file` can return the files that its text embeds.
         targets: The documents that its links lead to, by the target as written. Targets without a document are missing.
@@ -89,6 +90,7 @@ class ReadingView:
         version: The version that is shown; None if it is the present one.
     """
 
+    shown: Shown
     view: DocumentView
     kind: TextKind
     file: FileKind | None
@@ -102,11 +104,6 @@ class ReadingView:
     origin: ItemWhy
     history: DocumentHistory
     version: DocumentVersion | None
-
-    @property
-    def shown(self) -> Shown:
-        """The document as the ledger has it."""
-        return self.view.shown
 
 
 def reading(ledger: Ledger, home: Home, document: int, as_of: datetime | None = None) -> ReadingView:
@@ -123,7 +120,8 @@ def reading(ledger: Ledger, home: Home, document: int, as_of: datetime | None = 
     targets = resolved(ledger, shown, list(written)[:_MOST_TARGETS])
     has_files = PART not in shown.item and not _is_remote(shown)
     return ReadingView(
-        view=documents.document(shown),
+        shown=shown,
+        view=documents.document(shown, version),
         kind=_kind(shown.content.media_type),
         file=file_kind(shown.item) if has_files and version is None else None,
         has_files=has_files,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from catchment.ledger import FAILED_OUTCOMES, Consent, ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
 from catchment.pacing.waits import Wait, WaitKind
+from catchment.records.rows import FAILED_OUTCOMES, Outcome, Source, SourceState, SyncRow
+from catchment.records.standing import Consent, ConsentState
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
@@ -17,6 +18,9 @@ from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views import throttling, waits
 from catchment.views.throttling import QuotaStatus
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
 
 _SYNCS = 10
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)

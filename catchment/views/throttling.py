@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from catchment.ledger import Ledger, Source
 from catchment.pacing.operator_rules import ALL, Rule, scope
 from catchment.pacing.waits import Wait, WaitKind
+from catchment.records.rows import Source
 from catchment.views import waits
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Pauses and blackout windows are listed last. They are intended, so the badge doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -32,6 +32,7 @@ from catchment.telemetry.incidents import UNREAD, ReasonCode
 from catchment.views import waits
 from catchment.views.health import HealthReport
 from catchment.views.telemetry.incidents import OF_ITEMS, opened
+from catchment.views.telemetry.retries import RetryRow, retries
 
 _OPENING = 2_000
 """Characters of the last good version that are shown beside an error."""
@@ -129,6 +130,15 @@ class TroubleView:
 
 
 @dataclass(frozen=True, slots=True)
+class QuarantineView:
+    """The number of quarantined items by source and reason, their causes, and the retries of the last 30 days."""
+
+    sources: Mapping[str, Mapping[Reason, int]]
+    clusters: list[Cluster]
+    retries: tuple[RetryRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """Quarantined items with the same cause, and a part of the items, latest failure first. `title`: the problem."""
 
@@ -199,6 +209,11 @@ def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
 def number(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> int:
     """Return the number of troubles that need a person. Cheap."""
     return len(_incidents(ledger, unsaved)) + ledger.quarantine.causes()
+
+
+def quarantine(ledger: Ledger) -> QuarantineView:
+    """Return the quarantine by source, reason and cause."""
+    return QuarantineView(ledger.quarantine.stats(), ledger.quarantine.clusters(), tuple(retries(ledger, ledger.now())))
 
 
 def cluster(

@@ -6,16 +6,21 @@ What only the worker or the server knows comes from their last reports, which do
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from catchment.ledger import Consent, ItemRow, Ledger, Source, SourceState
 from catchment.model import JobState
 from catchment.pacing.breaker import Position
 from catchment.pacing.waits import Wait, WaitKind
+from catchment.records.rows import ItemRow, Source, SourceState
+from catchment.records.standing import Consent
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views import hosts
 from catchment.views.hosts import HostState
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
 
 _AWAY = {
     HostState.SILENT: "{} does not answer",

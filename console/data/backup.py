@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +43,7 @@ def backup(
     start = time.monotonic()
     made = backups.make(session.desk(), session.operator(), reason, target=file)
     if as_json:
-        render.show_json({"file": str(made.file), "bytes": made.size, "broken": made.broken})
+        render.show_json(made)
     else:
         render.say(f"backed up to {made.file}")
         render.say(f"{render.size(made.size)}, written and verified in {time.monotonic() - start:.1f} s")
@@ -57,7 +56,7 @@ def _list(as_json: bool) -> int:
 
     files = backups(session.home(), most=None).files
     if as_json:
-        render.show_json([{"file": str(one.file), "bytes": one.size, "made": one.made} for one in files])
+        render.show_json(files)
     elif files:
         render.show_table(("MADE", "SIZE", "FILE"), [(one.made, render.size(one.size), one.file) for one in files])
     else:
@@ -77,7 +76,7 @@ def restore(
 
     Example: catchment restore /mnt/disk/catchment.db
     """
-    from catchment.ledger import sqlite_file, without_password
+    from catchment.ledger import sqlite_file
     from deployments.actions import backups
     from deployments.server.running import kept_down
 
@@ -97,10 +96,7 @@ def restore(
         restored = backups.restore(home, session.operator(), reason, file=file, replaced=replaced)
     signed = restored.signed
     if as_json:
-        kept = str(restored.aside) if restored.aside else None
-        restored_to = str(file_of_ledger or without_password(home.database_url))
-        fields = {"restored": restored_to, "aside": kept, "model": restored.model, "broken": restored.broken}
-        render.show_json({**fields, "history": asdict(signed)})
+        render.show_json(restored)
     else:
         render.say(f"restored from {file.name}; start with `catchment up --detach`")
         render.say(f"history: {signed}")

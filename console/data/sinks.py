@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catchment.errors import BadInput, NotFound
 from catchment.runtime.home import expanded
+from catchment.views.upkeep import SinkView
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -79,7 +80,7 @@ def list_sinks(as_json: arguments.Json = False) -> None:
     except NotFound:
         found = []
     if as_json:
-        render.show_json([_fields(sink) for sink in found])
+        render.show_json(found)
     elif found:
         headers = ("SINK", "KIND", "STATE", "WAITING", "REFUSED", "UP TO DATE", "PLACE")
         rows = [
@@ -104,7 +105,7 @@ def show(name: Name, as_json: arguments.Json = False) -> None:
         sink = ledger.outbox.get(name)
         refusals = ledger.outbox.refusals(sink)
     if as_json:
-        render.show_json({**_fields(sink), "refusals": {str(number): reason for number, reason in refusals.items()}})
+        render.show_json(SinkView(sink, refusals))
         return
     render.show_fields(
         {
@@ -138,7 +139,7 @@ def check(name: Name, as_json: arguments.Json = False) -> int:
         refused = ledger.outbox.get(name).refused
     differ = any(asdict(found).values())
     if as_json:
-        render.show_json({**asdict(found), "refused": refused})
+        render.show_json(found)
         return int(differ)
     for words, numbers in (
         ("missing there", found.missing),
@@ -269,8 +270,3 @@ def say_when() -> None:
 
 def _state(sink: SinkRow) -> str:
     return "failing" if sink.error and sink.state == "active" else str(sink.state)
-
-
-def _fields(sink: SinkRow) -> dict[str, Any]:
-    names = ("name", "kind", "place", "waiting", "refused", "failures", "error", "current", "not_before")
-    return {**{name: getattr(sink, name) for name in names}, "state": _state(sink)}

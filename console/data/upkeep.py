@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from catchment.errors import Refused
+from catchment.views.upkeep import Configuration, ConfiguredSource, LedgerCheck, MovedLedger, Vacuumed
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -36,7 +37,7 @@ def check(
     with suppress(OSError):  # a full disk does not affect the result
         record_check(session.home().make(), len(broken))
     if as_json:
-        render.show_json({"holds": not broken, "broken": broken})
+        render.show_json(LedgerCheck(not broken, broken))
     elif broken:
         for line in broken:
             render.note(f"invariant violated: {render.clean(line)}")
@@ -56,7 +57,7 @@ def vacuum(as_json: arguments.Json = False) -> None:
     with session.writing() as ledger:
         before, after = ledger.vacuum(ledger.alive)
     if as_json:
-        render.show_json({"before": before, "after": after})
+        render.show_json(Vacuumed(before, after))
     else:
         render.say(f"ledger: {render.size(after)}, was {render.size(before)}")
 
@@ -117,7 +118,7 @@ def move(
         rows = ledger.move(url)
         home.use_database(url)
     if as_json:
-        render.show_json({"ledger": without_password(url), "history": rows})
+        render.show_json(MovedLedger(without_password(url), rows))
         return
     render.say(f"moved to {without_password(url)}: {render.count(rows, 'row')} of history, all counts equal")
     if os.environ.get("CATCHMENT_DATABASE_URL"):
@@ -149,18 +150,15 @@ def show_config(as_json: arguments.Json = False) -> None:
 
     home = session.home()
     entries = SourcesFile.load(home.sources_file).entries
-    shown: list[dict[str, Any]] = [
-        {"name": entry.name, "kind": entry.kind, "settings": entry.settings.model_dump(mode="json")}
-        for entry in entries
-    ]
+    shown = [ConfiguredSource(entry.name, entry.kind, entry.settings.model_dump(mode="json")) for entry in entries]
     ledger = without_password(home.database_url)
     if as_json:
-        render.show_json({"home": str(home.path), "ledger": ledger, "sources": shown})
+        render.show_json(Configuration(home.path, ledger, shown))
         return
     render.show_fields({"home": home.path, "ledger": ledger})
     for entry in shown:
         render.say()
-        render.show_fields({"source": entry["name"], "kind": entry["kind"], **arguments.flat(entry["settings"])})
+        render.show_fields({"source": entry.name, "kind": entry.kind, **arguments.flat(entry.settings)})
 
 
 @config_app.command()

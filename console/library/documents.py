@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
     from catchment.search.results import Hit
     from catchment.settings import SourceSettings
-    from catchment.views.documents import DocumentView
 
 Document = Annotated[
     str,
@@ -57,40 +56,39 @@ def show(
             shown = named(ledger, document)
         else:
             version, shown = versions.as_of(ledger, resolver.item(ledger, document, settings).id, as_of)
-    view = views.document(shown)
+    view = views.document(shown, version)
     if as_json:
-        times = {"since": version.since, "until": version.until, "sync": version.sync} if version else {}
-        render.show_json({**_json(view), **times})
+        render.show_json(view)
         return
-    content, is_message = shown.content, view.is_message
+    is_message = view.is_message
     render.show_fields(
         {
-            "title": shown.title,
+            "title": view.title,
             "from": "; ".join(view.senders) if is_message else None,
             "to": "; ".join(view.recipients) if is_message else None,
             "copy to": "; ".join(view.copied) if is_message else None,
-            "document": shown.document,
-            "version of": render.local(version.since) if version and version.since else None,
-            "replaced": render.local(version.until) if version and version.until else None,
-            "attached to": shown.carrier,
-            "found in": "; ".join(f"{source}: {item}" for source, item in shown.places),
-            "type": content.media_type,
-            "language": content.language,
-            "author": None if is_message else content.author,
-            "sent" if is_message else "created": content.created,
-            "received" if is_message else "modified": shown.modified or content.modified,
-            "also called": ", ".join(shown.aliases),
+            "document": view.document,
+            "version of": render.local(view.since) if view.since else None,
+            "replaced": render.local(view.until) if view.until else None,
+            "attached to": view.attached_to,
+            "found in": "; ".join(f"{source}: {item}" for source, item in view.places),
+            "type": view.media_type,
+            "language": view.language,
+            "author": None if is_message else view.author,
+            "sent" if is_message else "created": view.created,
+            "received" if is_message else "modified": view.modified,
+            "also called": ", ".join(view.aliases),
             "tags": ", ".join(view.tags),
-            "links": len(shown.links) or None,
-            "odd": "; ".join(content.warnings),
+            "links": len(view.links) or None,
+            "odd": "; ".join(view.warnings),
         }
     )
     render.say()
     if full or not is_message:
-        render.say(render.clean_block(content.text))
+        render.say(render.clean_block(view.text))
     else:
         message.show_words(view)
-    message.show_attached(shown)
+    message.show_attached(view)
     message.show_conversation(view)
 
 
@@ -101,8 +99,6 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
 
     Example: catchment related ~/Vault/Bees.md
     """
-    from dataclasses import asdict
-
     from catchment.views import documents as views
 
     with session.reading() as ledger:
@@ -111,7 +107,7 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
     if found.meaning_off:
         render.note(found.meaning_off)
     if as_json:
-        render.show_json([asdict(one) for one in found.documents])
+        render.show_json(found.documents)
     elif found.documents:
         rows = [(one.relation, one.document, one.title, one.source, one.item) for one in found.documents]
         render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
@@ -145,22 +141,3 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
         from catchment.search.related import related
 
         return related(ledger, MeaningIndex(ledger), shown.content_id, _NEAREST)
-
-
-def _json(view: DocumentView) -> dict[str, Any]:
-    shown, content = view.shown, view.shown.content
-    return {
-        **render.picked(shown, "document", "title", "source", "item"),
-        "places": [{"source": source, "item": item} for source, item in shown.places],
-        **render.picked(content, "media_type", "language", "author", "created"),
-        "modified": shown.modified or content.modified,
-        "content_hash": shown.content_hash,
-        "properties": content.properties,
-        "metadata": shown.metadata,
-        "aliases": shown.aliases,
-        "warnings": content.warnings,
-        "links": [render.picked(link, "kind", "target", "anchor", "label") for link in shown.links],
-        "entities": [render.picked(entity, "kind", "value", "detail") for entity in shown.entities],
-        "text": content.text,
-        **message.as_json(view),
-    }

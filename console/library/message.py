@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from console import render
 
 if TYPE_CHECKING:
-    from catchment.ledger import Shown
     from catchment.views.documents import DocumentView
 
 _AROUND = 10
@@ -27,23 +26,22 @@ def show_words(view: DocumentView) -> None:
             render.say(lines)
 
 
-def show_attached(shown: Shown) -> None:
+def show_attached(view: DocumentView) -> None:
     """Print the attachments of a message with their documents."""
-    if shown.attached:
+    if view.attached:
         render.say()
-        rows = [(file.document, file.name, file.media_type) for file in shown.attached]
+        rows = [(file.document, file.name, file.media_type) for file in view.attached]
         render.show_table(("ATTACHED", "NAME", "TYPE"), rows)
 
 
 def show_conversation(view: DocumentView) -> None:
     """Print the messages around this one in its conversation."""
-    shown = view.shown
-    if len(shown.conversation) < 2:
+    if len(view.thread) < 2:
         return
     current = view.position
-    around = range(max(0, current - _AROUND), min(len(shown.conversation), current + _AROUND + 1))
+    around = range(max(0, current - _AROUND), min(len(view.thread), current + _AROUND + 1))
     render.say()
-    render.say(render.paint(f"Message {current + 1} of {len(shown.conversation)} in its conversation", "bold"))
+    render.say(render.paint(f"Message {current + 1} of {len(view.thread)} in its conversation", "bold"))
     render.show_table(
         ("", "DOCUMENT", "SENT", "FROM", "SUBJECT"),
         [
@@ -54,18 +52,7 @@ def show_conversation(view: DocumentView) -> None:
                 message.author,
                 message.title,
             )
-            for index, message in enumerate(shown.conversation)
+            for index, message in enumerate(view.thread)
             if index in around
         ],
     )
-
-
-def as_json(view: DocumentView) -> dict[str, Any]:
-    """Return the additional keys of `show --json` for a message."""
-    shown = view.shown
-    return {
-        "own_text": view.own_text,
-        "thread": [message._asdict() for message in shown.conversation],
-        "attached": [file._asdict() for file in shown.attached],
-        "attached_to": shown.carrier,
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,8 +79,7 @@ def search(
         _open(found, open_hit)
         return
     if as_json:
-        hits = [_hit(hit) for hit in found.hits]
-        render.show_json({**_explanation(found), "hits": hits} if explain else hits)
+        render.show_json(found if explain else found.hits)
         return
     if explain:
         _show_explanation(found)
@@ -159,18 +157,6 @@ def _show_position(found: Results, offset: int, page: int) -> None:
 
 def _total(found: Results) -> str:
     return f"more than {found.total}" if found.is_capped else str(found.total)
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    fields = asdict(hit)
-    fields["places"] = [{"source": source, "item": item} for source, item in hit.places]
-    for name in ("score", "lexical_score", "cosine"):
-        fields[name] = None if fields[name] is None else round(fields[name], 4)
-    return fields
-
-
-def _explanation(found: Results) -> dict[str, Any]:
-    return {name: value for name, value in asdict(found).items() if name != "hits"}
 
 
 def _show_explanation(found: Results) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +42,7 @@ def report(
             raise BadInput(f"{name}: a {source.kind} source, not an Obsidian vault; name an obsidian source")
         quality = quality_report(files(ledger, source.id), _notes(ledger, source.id))
     if as_json:
-        render.show_json(json.loads(quality.to_json()))
+        render.show_json(quality)
     elif markdown:
         render.say(render.clean_block(quality.to_markdown()))
     else:

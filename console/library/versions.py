@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +34,7 @@ def history(
         item = resolver.item(ledger, document, documents.settings)
         found = versions.history(ledger, item.id, limit)
     if as_json:
-        render.show_json(asdict(found))
+        render.show_json(found)
         return
     rows = [
         (_local(one), render.local(one.modified) if one.modified else "", one.sync, one.what) for one in found.versions
@@ -62,7 +61,7 @@ def diff(document: documents.Document, since: arguments.Since = None, as_json: a
         item = resolver.item(ledger, document, documents.settings)
         found = versions.diff(ledger, item.id, since)
     if as_json:
-        render.show_json(asdict(found))
+        render.show_json(found)
         return
     for sign, one in (("---", found.before), ("+++", found.after)):
         by_sync = f", sync {one.sync}" if one.sync else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,14 +18,11 @@ from console import arguments, completion, render, session
 from console.trouble import jobs
 
 if TYPE_CHECKING:
+    from catchment.records.standing import Consent
+    from catchment.views.items import ItemWhy, WhyView
     from deployments.sources.sources_file import SourceEntry
 
 _ITEMS_SHOWN = 5
-_FIELDS = (
-    *("item", "source", "state", "because", "document", "job", "job_state", "attempts", "next_attempt", "version"),
-    *("content_hash", "size", "consent", "first_seen", "changed", "gone", "sync", "run", "code_version", "history"),
-)
-"""The fields of `--json`."""
 
 
 def why(
@@ -48,35 +45,38 @@ def why(
 
     Example: catchment why ~/Vault/Bees.md
     """
-    items, reasons = _known(path, source), list[str]()
+    view = _known(path, source)
     # The web process returns no more items than these.
-    if not 0 < len(items) < _ITEMS_SHOWN:
-        items, reasons = _looked_up(path, source)
+    if view is None or not 0 < len(view.items) < _ITEMS_SHOWN:
+        view = _looked_up(path, source)
     if as_json:
-        render.show_json({"asked": path, "items": items, "not_here": reasons})
+        render.show_json(view)
         return
-    for item in items[:_ITEMS_SHOWN]:
+    for item in view.items[:_ITEMS_SHOWN]:
         _print(item)
-        jobs.show_events(item["history"])
+        jobs.show_events(item.history)
         render.say()
-    if len(items) > _ITEMS_SHOWN:
-        render.note(f"{path}: {len(items) - _ITEMS_SHOWN} more items match; use a longer path")
-    for reason in reasons:
+    if len(view.items) > _ITEMS_SHOWN:
+        render.note(f"{path}: {len(view.items) - _ITEMS_SHOWN} more items match; use a longer path")
+    for reason in view.not_here:
         render.say(render.clean(reason))
 
 
-def _known(path: str, source: str | None) -> list[dict[str, Any]]:
-    """Return items of this name that the running system knows, at most `_ITEMS_SHOWN`."""
+def _known(path: str, source: str | None) -> WhyView | None:
+    """Return the items of this name that the running system knows, at most `_ITEMS_SHOWN`; None if it does not answer."""
+    from catchment.views.items import WhyView
+
     file = expanded(Path(path))
     # The web process has another working directory.
     item = str(file.absolute()) if path.startswith((".", "~")) or os.path.lexists(file) else path
     try:
-        return [_json(found) for found in web_process.fetch(session.home(), "/why", item=item, source=source or "")]
+        view = web_process.fetch(session.home(), "/why", WhyView, item=item, source=source or "")
     except PageSilent:
-        return []
+        return None
+    return replace(view, asked=path)
 
 
-def _looked_up(path: str, source: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _looked_up(path: str, source: str | None) -> WhyView:
     """Return the items of this name or, if there is none, the reasons. Reads the ledger, the settings and the sources."""
     from catchment.views import items as views
     from catchment.views import resolver
@@ -85,55 +85,40 @@ def _looked_up(path: str, source: str | None) -> tuple[list[dict[str, Any]], lis
     if source and source not in entries:
         session.desk().entry(source)
     settings = {name: entry.settings for name, entry in entries.items() if source in (None, name)}
-    items: list[dict[str, Any]] = []
+    items: tuple[views.ItemWhy, ...] = ()
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
         found = resolver.find(ledger, path, lambda: settings, source)
-        items = [_json(asdict(views.why(ledger, session.home(), row, render.when))) for row in found.listed]
-    return items, [] if items else _why_not(path, entries, resolver.places(path, settings))
+        items = tuple(views.why(ledger, session.home(), row, render.when) for row in found.listed)
+    reasons = [] if items else _why_not(path, entries, resolver.places(path, settings))
+    return views.WhyView(path, items, tuple(reasons))
 
 
-def _json(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an `ItemWhy` in the form of `--json`."""
-    item, sync = found["item"], found["sync"]
-    fields = {
-        **found,
-        **item,
-        "item": item["locator"],
-        "consent": _consent(found["consents"]),
-        "sync": item["sync_id"],
-        "run": sync["run"] if sync else None,
-        "code_version": sync["code_version"] if sync else None,
-        "history": [{name: event[name] for name in jobs.OF_EVENT} for event in found["history"]],
-    }
-    return {name: fields[name] for name in _FIELDS}
-
-
-def _consent(consents: Sequence[Mapping[str, Any]]) -> str | None:
+def _consent(consents: Sequence[Consent]) -> str | None:
     """Return the consent to a source in words: of several scopes, one without consent first."""
-    first = next((one for one in consents if one["state"] != "given"), consents[0] if consents else None)
-    if first is None or first["state"] != "given":
-        return None if first is None else f"{first['state']}: {first['scope']}"
-    ends = min((one["expires"] for one in consents if one["expires"]), default=None)
-    return f"given by {first['by']}" + (f" until {render.local(ends)}" if ends else "")
+    first = next((one for one in consents if one.state != "given"), consents[0] if consents else None)
+    if first is None or first.state != "given":
+        return None if first is None else f"{first.state}: {first.scope}"
+    ends = min((one.expires for one in consents if one.expires), default=None)
+    return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
 
 
-def _print(item: Mapping[str, Any]) -> None:
+def _print(item: ItemWhy) -> None:
     render.show_fields(
         {
-            "item": item["item"],
-            "source": item["source"],
-            "status": item["because"],
-            "consent": item["consent"],
-            "first seen": item["first_seen"],
-            "changed": item["changed"],
-            "missing since": item["gone"],
-            "attempts": item["attempts"],
-            "next attempt": item["next_attempt"],
-            "listed by sync": item["sync"],
-            "run": session.run_address(item["run"]),
-            "code version": item["code_version"],
-            "content": item["content_hash"],
+            "item": item.item,
+            "source": item.source,
+            "status": item.because,
+            "consent": _consent(item.consents),
+            "first seen": item.first_seen,
+            "changed": item.changed,
+            "missing since": item.gone,
+            "attempts": item.attempts,
+            "next attempt": item.next_attempt,
+            "listed by sync": item.sync,
+            "run": session.run_address(item.run),
+            "code version": item.code_version,
+            "content": item.content_hash,
         }
     )
     render.say()

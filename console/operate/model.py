@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -37,7 +36,7 @@ def model(
     except NotFound:
         status = None
     if as_json:
-        render.show_json(status and asdict(status))
+        render.show_json(status)
     elif status is None:
         render.note("no library yet; add a source: `catchment sources add obsidian ~/Vault --name notes`")
     else:

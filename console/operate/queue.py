@@ -31,22 +31,17 @@ def stats(as_json: arguments.Json = False) -> None:
 
     with session.reading() as ledger:
         lines = sources.lines(ledger, session.home())
-    rows = [
-        {
-            "source": line.standing.name,
-            "state": line.standing.state,
-            **{state.value: line.standing.jobs.get(state, 0) for state in _STATES},
-            "oldest": line.oldest,
-        }
-        for line in lines
-    ]
     if as_json:
-        render.show_json(rows)
+        render.show_json(lines)
         return
     total = ("all", "", *(sum(line.standing.jobs.get(state, 0) for line in lines) for state in _STATES))
     oldest = min((line.oldest for line in lines if line.oldest), default=None)
     headers = ("SOURCE", "STATE", *(state.upper() for state in _STATES), "OLDEST")
-    table = [(*list(row.values())[:-1], row["oldest"] or "-") for row in rows]
+    table = [
+        (one.name, one.state, *(one.jobs.get(state, 0) for state in _STATES), line.oldest or "-")
+        for line in lines
+        for one in (line.standing,)
+    ]
     render.show_table(headers, [*table, (*total, oldest or "-")], states={"STATE"})
 
 

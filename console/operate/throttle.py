@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +14,7 @@ from console.help_pages import CommandGroup
 from console.trouble import jobs
 
 if TYPE_CHECKING:
-    from catchment.views.throttling import Throttling
+    from catchment.views.throttling import HostRate, HostTransfers, RuleStatus, Throttling
 
 app = CommandGroup("View and set rate limits, quotas and blackout windows.\n\nExample: catchment throttle show")
 
@@ -38,11 +36,10 @@ def show(as_json: arguments.Json = False) -> None:
     found = throttling.Throttling()
     with suppress(NotFound), session.reading() as ledger:
         found = throttling.overview(ledger)
-    state = _json(found)
     if as_json:
-        render.show_json(state)
-    elif any(state.values()):
-        _print(state)
+        render.show_json(found)
+    elif found != throttling.Throttling():
+        _print(found)
     else:
         render.note("no limits are set and no host was contacted yet; see `catchment throttle set --help`")
 
@@ -155,23 +152,13 @@ def history(
     """
     with session.reading() as ledger:
         found = ledger.history.decisions(_EVENTS, limit)
-    events = [jobs.event_json(event) for event in found if since is None or event.at >= since]
+    events = [event for event in found if since is None or event.at >= since]
     if as_json:
         render.show_json(events)
     elif events:
         jobs.show_events(events)
     else:
         render.note("no limits were changed and no circuit breaker has opened")
-
-
-def _json(found: Throttling) -> dict[str, list[dict[str, Any]]]:
-    rules = [
-        {"scope": one.scope, **one.rule.as_json()}
-        | {"since": one.since, "begun_this_hour": one.begun_this_hour, "hour_ends": one.hour_ends}
-        for one in found.rules
-    ]
-    lists = {name: [asdict(row) for row in getattr(found, name)] for name in ("hosts", "places", "breakers")}
-    return {"rules": rules, **lists}
 
 
 def _pause(name: str, on: bool, reason: str) -> None:
@@ -183,46 +170,38 @@ def _pause(name: str, on: bool, reason: str) -> None:
     )
 
 
-def _print(state: Mapping[str, list[dict[str, Any]]]) -> None:
-    if state["rules"]:
-        render.show_table(("SCOPE", "SINCE", "RULE"), [(r["scope"], r["since"], _rule(r)) for r in state["rules"]])
-    if state["hosts"]:
+def _print(found: Throttling) -> None:
+    if found.rules:
+        render.show_table(("SCOPE", "SINCE", "RULE"), [(one.scope, one.since, _rule(one)) for one in found.rules])
+    if found.hosts:
         render.say()
-        busy = {place["host"]: place for place in state["places"]}
+        busy = {place.host: place for place in found.places}
         render.show_table(
             ("HOST", "PER SECOND", "TOKENS", "FACTOR", "LEFT", "TRANSFERS", "NOT BEFORE"),
-            [_host(host, busy) for host in state["hosts"]],
+            [_host(host, busy.get(host.host.partition("#")[0])) for host in found.hosts],
         )
-    if state["breakers"]:
+    if found.breakers:
         render.say()
         render.show_table(
             ("BREAKER", "STATE", "FAILURES", "UNTIL"),
-            [(b["name"], b["state"], b["failures"], _until(b)) for b in state["breakers"]],
+            [
+                (one.name, one.state, one.failures, "reset (login refused)" if one.until_reset else one.until)
+                for one in found.breakers
+            ],
         )
         render.say("Close a breaker: `catchment throttle reset-breaker NAME`.")
 
 
-def _rule(row: Mapping[str, Any]) -> str:
-    parts = [
-        f"{name.replace('_', ' ')} {' and '.join(v) if isinstance(v, tuple) else v}"
-        for name, v in row.items()
-        if name not in ("paused", "why", "scope", "since", "begun_this_hour", "hour_ends")
-    ]
-    if row.get("paused"):
-        parts.insert(0, f"paused ({row['why']})" if row.get("why") else "paused")
-    if row["hour_ends"] is not None:
-        parts.append(f"{row['begun_this_hour']} started this hour, which ends {render.when(row['hour_ends'])}")
-    return ", ".join(parts)
+def _rule(row: RuleStatus) -> str:
+    ends = (
+        ""
+        if row.hour_ends is None
+        else f"{row.begun_this_hour} started this hour, which ends {render.when(row.hour_ends)}"
+    )
+    return ", ".join(filter(None, (str(row.rule), ends)))
 
 
-def _host(row: Mapping[str, Any], busy: Mapping[str, dict[str, Any]]) -> tuple[object, ...]:
-    place = busy.get(row["host"].partition("#")[0])
-    left = "-" if row["allowed"] is None else f"{row['left']} of {row['allowed']}"
-    transfers = f"{place['transferring']} of {place['at_once']}, {place['waiting']} waiting" if place else "-"
-    return (row["host"], f"{row['rate']:g}", row["tokens"], row["multiplier"], left, transfers, row["not_before"])
-
-
-def _until(row: Mapping[str, Any]) -> object:
-    if row["until_reset"]:
-        return "reset (login refused)"
-    return row["until"]
+def _host(row: HostRate, busy: HostTransfers | None) -> tuple[object, ...]:
+    left = "-" if row.allowed is None else f"{row.left} of {row.allowed}"
+    transfers = f"{busy.transferring} of {busy.at_once}, {busy.waiting} waiting" if busy else "-"
+    return (row.host, f"{row.rate:g}", row.tokens, row.multiplier, left, transfers, row.not_before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -37,15 +36,12 @@ def slo(as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         states = objectives(ledger, settings(session.home()), ledger.now())
     if as_json:
-        shown = [{**asdict(one), "good": one.good} for one in states]
-        for one, state in zip(shown, states, strict=True):
-            one["objective"]["text"] = str(state.objective)
-        render.show_json(shown)
+        render.show_json(states)
         return
     headers = ("OBJECTIVE", "STATE", "24 H", *(f"BURN {burn.hours} H" for burn in states[0].burns))
     rows = [
         (
-            state.objective,
+            state.text,
             state.status.value,
             "" if state.good is None else f"{100 * state.good:.4g} %",
             *map(_burn, state.burns),
@@ -79,7 +75,7 @@ def show(
     with session.reading() as ledger:
         found = trends(ledger, chosen, source, ledger.now())
     if as_json:
-        render.show_json(asdict(found))
+        render.show_json(found)
         return
     rows = []
     for trend in found.trends:

@@ -92,7 +92,7 @@ def list_backfills(
             ledger.sources.get(source)
         rows = ledger.backfills.page(source).rows
     if as_json:
-        render.show_json([_plain(one) for one in rows])
+        render.show_json(rows)
     elif rows:
         _table(rows)
     else:
@@ -105,16 +105,14 @@ def show(number: Number, as_json: arguments.Json = False) -> None:
 
     Example: catchment backfill show 3
     """
+    from catchment.views.work import backfills as views
+
     with session.reading() as ledger:
-        found = ledger.backfills.get(number)
-        total, largest = ledger.backfills.changes(number)
+        view = views.backfill(ledger, number)
     if as_json:
-        changes = [
-            {"document": one.document, "item": one.path, "characters_before": one.was, "characters": one.now}
-            for one in largest
-        ]
-        render.show_json({**_plain(found), "changed_texts": total, "largest_changes": changes})
+        render.show_json(view)
         return
+    found = view.backfill
     render.show_fields(
         {
             "backfill": found.id,
@@ -128,12 +126,12 @@ def show(number: Number, as_json: arguments.Json = False) -> None:
             "planned": found.created,
             "by": found.created_by,
             "started": found.started,
-            "changed texts": total or None,
+            "changed texts": view.changed or None,
         }
     )
-    if largest:
+    if view.largest:
         render.say()
-        rows = [(one.document, one.path, one.was, one.now) for one in largest]
+        rows = [(one.document, one.path, one.was, one.now) for one in view.largest]
         render.show_table(("DOCUMENT", "ITEM", "CHARACTERS BEFORE", "NOW"), rows)
         render.say("What changed in one: `catchment diff DOCUMENT`.")
 
@@ -300,13 +298,11 @@ def _plan(
 
     desk, operator = session.desk(), session.operator()
     if dry_run and not keep:
-        surveys = {name: backfills.survey(desk, name, what) for name, what in wanted}
+        surveys = [backfills.SourceSurvey(name, backfills.survey(desk, name, what)) for name, what in wanted]
         if as_json:
-            render.show_json(
-                [{"source": n, "items": one.total, "unreadable": one.unreadable} for n, one in surveys.items()]
-            )
+            render.show_json(surveys)
         else:
-            rows = [(name, one.total, one.unreadable) for name, one in surveys.items()]
+            rows = [(one.source, one.survey.total, one.survey.unreadable) for one in surveys]
             render.show_table(("SOURCE", "TO READ AGAIN", "NOT KEPT"), rows)
         return False
     if not dry_run:
@@ -325,7 +321,7 @@ def _plan(
     if wait and not dry_run:
         planned = _finished([one.id for one in planned])
     if as_json:
-        render.show_json([_plain(one) for one in planned])
+        render.show_json(planned)
     elif not planned:
         render.say("nothing to do: no item is new, and none was read by an earlier version")
     elif dry_run:
@@ -373,24 +369,3 @@ def _table(rows: Sequence[Backfill]) -> None:
 
 def _progress(one: Backfill) -> str:
     return f"{one.done:,} of {one.total:,}"
-
-
-def _plain(one: Backfill) -> dict[str, Any]:
-    what = one.selection
-    return {
-        "backfill": one.id,
-        "source": one.source,
-        "state": one.state,
-        "reason": one.reason,
-        "stage": what.stage,
-        "since": what.since,
-        "until": what.until,
-        "items": None if what.items is None else len(what.items),
-        "planned": one.survey.total,
-        "unreadable": one.survey.unreadable,
-        "jobs": {state.value: number for state, number in one.jobs.items()},
-        "done": one.done,
-        "created": one.created,
-        "created_by": one.created_by,
-        "started": one.started,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ from console.help_pages import CommandGroup
 if TYPE_CHECKING:
     from catchment.ledger import Consent
     from catchment.runtime.home import Home
-    from catchment.sync.revoke import Extent, PurgeProof
+    from catchment.sync.revoke import PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("List, give and revoke consent to read a source.\n\nExample: catchment consent give mail --for 90d")
@@ -38,12 +38,13 @@ def list_consents(as_json: arguments.Json = False) -> None:
 
     Example: catchment consent list
     """
-    rows = [_row(consent) for consent in _all(None)]
+    found = _all(None)
     if as_json:
-        render.show_json(rows)
-    elif rows:
+        render.show_json(found)
+    elif found:
         headers = ("SOURCE", "SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY")
-        render.show_table(headers, [_cells(row) for row in rows], states={"CONSENT"})
+        rows = [(one.source, one.scope, one.state, _until(one), one.given, one.by) for one in found]
+        render.show_table(headers, rows, states={"CONSENT"})
     else:
         render.note("no sources yet; see `catchment sources add --help`")
 
@@ -56,27 +57,21 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     """
     from deployments.actions import consents
 
-    desk, found = session.desk(), _all(name)
-    # Another host of a shared library may have its settings.
-    entry = desk.entries().get(name) if found else desk.entry(name)
-    descriptions, unread = (consents.requested(desk, entry), unread_hosts(entry)) if entry else ({}, {})
-    given = {consent.scope: _row(consent) for consent in found}
-    rows = [
-        {"scope": scope, "reads": descriptions.get(scope), **given.get(scope, {})}
-        for scope in {**descriptions, **given}
-    ]
+    desk = session.desk()
+    with session.reading() as ledger:
+        view = consents.consent(desk, ledger, name)
     if as_json:
-        render.show_json(rows)
+        render.show_json(view)
         return
-    cells = [
-        (
-            *(row["scope"], row.get("consent", "asked"), row.get("until"), row.get("given"), row.get("by")),
-            row["reads"] or ("no longer read with the current settings" if entry else "as set on its host"),
-        )
-        for row in rows
-    ]
+    unread = view.unread_hosts
+    not_read = "no longer read with the current settings" if name in desk.entries() else "as set on its host"
+    cells = []
+    for row in view.scopes:
+        one = row.consent
+        facts = (one.state, one.expires, one.given, one.by) if one else ("asked", None, None, None)
+        cells.append((row.scope, *facts, row.reads or not_read))
     render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
-    _print_hosts(name, found)
+    _print_hosts(name, [row.consent for row in view.scopes if row.consent])
     if unread:
         render.say("\nHosts of its addresses that it may not contact:")
         render.show_table(("HOST", "ADDRESSES"), list(unread.items()))
@@ -147,7 +142,7 @@ def revoke(
     holders = [process for process in (page and page.process, runner and runner.runner) if process]
     proof = consents.revoke(desk, name, session.operator(), reason, scope=scope)
     if as_json:
-        render.show_json(_proof(name, extent, proof))
+        render.show_json(proof)
     else:
         _print(name, session.home(), proof)
     if not copies_in_memory.ended(holders, _FORGOTTEN_SECONDS):
@@ -226,49 +221,8 @@ def _print_hosts(name: str, found: Sequence[Consent]) -> None:
         render.say(f"{host}: not confirmed; it left before it deleted its data, so its disk may still have some")
 
 
-def _row(consent: Consent) -> dict[str, Any]:
-    return {
-        "source": consent.source,
-        "kind": consent.kind,
-        "scope": consent.scope,
-        "consent": consent.state,
-        "until": consent.expires,
-        "given": consent.given,
-        "by": consent.by,
-        "withdrawn": consent.withdrawn,
-        "purged": consent.purged,
-        "hosts": list(consent.hosts),
-    }
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    until = row["until"] if row["until"] or row["consent"] != "given" else "no expiry"
-    return (row["source"], row["scope"], row["consent"], until, row["given"], row["by"])
-
-
-def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:
-    return {
-        "source": name,
-        "scopes": sorted(extent.scopes),
-        "items": proof.items,
-        "left": dict(proof.left),
-        "verified": {
-            name: {"before": before, "left": proof.still[name]}
-            for name, before in (
-                ("documents", proof.documents),
-                ("chunks", proof.chunks),
-                ("cached", proof.cached),
-                ("raw", proof.raw),
-            )
-        },
-        "passages": proof.passages,
-        "found": proof.found,
-        "in_files": proof.in_files,
-        "sinks": dict(proof.sinks),
-        "hosts": list(proof.hosts),
-        "copies": list(proof.copies),
-        "purged": proof.holds and not proof.hosts,
-    }
+def _until(consent: Consent) -> object:
+    return consent.expires or ("no expiry" if consent.state == "given" else None)
 
 
 def _print(name: str, home: Home, proof: PurgeProof) -> None:

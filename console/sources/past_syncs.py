@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from console import arguments, render, session
 from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
-    from catchment.ledger import ChangeKind, Ledger, PathChange, SyncRow
+    from catchment.ledger import SyncRow
 
 app = CommandGroup("List syncs and what they changed.\n\nExample: catchment syncs show 34")
 
@@ -30,12 +30,12 @@ def list_syncs(
 
     Example: catchment syncs list notes
     """
-    from catchment.views import syncs
+    from catchment.views.work import syncs
 
     with session.reading() as ledger:
         rows = [row for row in syncs.syncs(ledger, source, limit=limit).rows if since is None or row.began >= since]
     if as_json:
-        render.show_json([{"source": row.source, **plain(row)} for row in rows])
+        render.show_json(rows)
     elif rows:
         headers = ("SYNC", "SOURCE", "OUTCOME", "STARTED", "TOOK", "RESULT")
         table = [(r.id, r.source, r.outcome or "running", r.began, _took(r), _result(r)) for r in rows]
@@ -57,19 +57,15 @@ def show_sync(
 
     Example: catchment syncs show 34
     """
-    from catchment.ledger import ChangeKind
-    from catchment.views import syncs
+    from catchment.views.work import syncs
 
     with session.reading() as ledger:
-        view = syncs.sync(ledger, sync)
-        changes = {kind: _changes(ledger, sync, kind, limit) for kind in ChangeKind}
-    row, counts = view.sync, {kind.value: getattr(view.changes, kind) for kind in ChangeKind}
+        found = syncs.sync_and_changes(ledger, sync, limit=limit)
     if as_json:
-        named = {kind.value: [_change(change) for change in found] for kind, found in changes.items()}
-        render.show_json(
-            {"source": row.source, **plain(row), "counts": counts, "is_exact": view.changes.is_exact, "changes": named}
-        )
+        render.show_json(found)
         return
+    view = found.sync
+    row = view.sync
     render.show_fields(
         {
             "sync": row.id,
@@ -85,28 +81,15 @@ def show_sync(
         }
     )
     paths = [
-        (kind.value, f"{change.path} (was {change.moved_from})" if change.moved_from else change.path)
-        for kind, found in changes.items()
-        for change in found
+        (kind, f"{change.path} (was {change.moved_from})" if change.moved_from else change.path)
+        for kind, changes in found.changes.items()
+        for change in changes.rows
     ]
     if paths:
         render.say()
         render.show_table(("CHANGE", "PATH"), paths[:limit])
-        if (more := sum(counts.values()) - len(paths[:limit])) > 0:
+        if (more := sum(changes.total for changes in found.changes.values()) - len(paths[:limit])) > 0:
             render.say(f"and {more:,} more; see --limit")
-
-
-def _changes(ledger: Ledger, sync: int, kind: ChangeKind, limit: int) -> list[PathChange]:
-    from catchment.views import syncs
-
-    found: list[PathChange] = []
-    after: str | None = None
-    while len(found) < limit:
-        page = syncs.changes(ledger, sync, kind, after=after, limit=limit - len(found))
-        found += page.rows
-        if (after := page.next) is None:
-            break
-    return found
 
 
 def _took(row: SyncRow) -> str:
@@ -120,25 +103,3 @@ def _result(row: SyncRow) -> str:
 def summary(row: SyncRow) -> str:
     """Return what a sync did, in words; empty for one that ended without a result."""
     return arguments.summary(row.summary, is_complete=row.outcome == "completed")
-
-
-def plain(row: SyncRow) -> dict[str, Any]:
-    """Return a sync for `--json`."""
-    return {
-        "sync": row.id,
-        "run": row.run,
-        "began": row.began,
-        "ended": row.ended,
-        "outcome": row.outcome,
-        "summary": row.summary,
-        "error": row.error,
-    }
-
-
-def _change(change: PathChange) -> dict[str, Any]:
-    return {
-        "path": change.path,
-        "title": change.title,
-        "document": change.document,
-        "moved_from": change.moved_from,
-    }

@@ -40,11 +40,12 @@ def plan(
     entry = desk.entry(name)
     with session.writing() as ledger:
         preview = _make_plan(desk, ledger, entry, deep=deep)
-    content = preview.to_json()
     if out is not None:
-        _write(expanded(out), content)
+        _write(expanded(out), preview.to_json())
     if as_json:
-        render.show_json(content)
+        from deployments.actions.previews import SyncPreview
+
+        render.show_json(SyncPreview.of(preview))
         return
     _show(preview)
     if out is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from catchment.runtime.membership import Membership, host_for
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
-from console.sources.past_syncs import plain, summary
+from console.sources.past_syncs import summary
 from deployments.actions.typed_settings import settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,18 @@ Quiet = Annotated[
     float | None,
     typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledSource:
+    """A source as sources.yaml has it. `on`: the host on which it runs, or "any"; None in a home that runs alone."""
+
+    name: str
+    kind: str
+    state: str
+    priority: Priority
+    schedule: str
+    on: str | None
 
 
 @app.command()
@@ -173,8 +185,10 @@ def list_sources(as_json: arguments.Json = False) -> None:
     if as_json:
         render.show_json(rows)
     elif rows:
-        headers = tuple(key.upper() for key in rows[0])
-        render.show_table(headers, [tuple(row.values()) for row in rows], states={"STATE"})
+        headers = ("NAME", "KIND", "STATE", "PRIORITY", "SCHEDULE", "ON")
+        # A home that runs alone has no hosts.
+        shown = len(headers) - (rows[0].on is None)
+        render.show_table(headers[:shown], [astuple(row)[:shown] for row in rows], states={"STATE"})
     else:
         render.note("no sources yet; see `catchment sources add --help`")
 
@@ -189,19 +203,20 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     from deployments.server.planned import latest_report
 
     entry = session.desk().entry(name)
+    settings = entry.settings.model_dump(mode="json", exclude_none=True)
+    if as_json:
+        from catchment.views import sources
 
+        with session.reading() as ledger:
+            render.show_json(sources.source(ledger, session.home(), name, settings))
+        return
     report = latest_report(session.home(), name, runs=1)
     shown = _row(entry, _states(report))
     # The runs of a paused or held source would read nothing.
-    is_planned = report and session.running() and shown["state"] == "active"
+    is_planned = report and session.running() and shown.state == "active"
     planned = next(iter(report.runs.get(name, ())), None) if report and is_planned else None
-    settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent, unread = _recent(name), consent.unread_hosts(entry)
-    if as_json:
-        next_run = asdict(planned) if planned else None
-        render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [plain(row) for row in recent]})
-        return
-    render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
+    render.show_fields({**asdict(shown), "next run": planned and planned.at, **arguments.flat(settings)})
     if entry.kind == "web" and (away := _away(name)):
         render.say(f"Waits for {render.count(len(away), 'host')}: {named(away)}")
     if unread:
@@ -322,16 +337,16 @@ def _value(key: str, value: Any) -> object:
     return "-" if shown in (None, "") else shown
 
 
-def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
+def _row(entry: SourceEntry, states: dict[str, str]) -> ScheduledSource:
     host = Membership.of(session.home())
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "state": states.get(entry.name, "paused" if entry.paused else "active"),
-        "priority": entry.settings.priority,
-        "schedule": arguments.timing(entry.schedules, entry.watch, entry.quiet),
-        **({"on": host_for(entry.queue) or host.name} if host else {}),
-    }
+    return ScheduledSource(
+        entry.name,
+        entry.kind,
+        states.get(entry.name, "paused" if entry.paused else "active"),
+        entry.settings.priority,
+        arguments.timing(entry.schedules, entry.watch, entry.quiet),
+        host_for(entry.queue) or host.name if host else None,
+    )
 
 
 def _states(report: ServerReport | None) -> dict[str, str]:

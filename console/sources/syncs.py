@@ -7,19 +7,21 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from catchment.errors import BadInput, CatchmentError, NotFound, PageSilent, Refused, TryAgain
+from catchment.model import JobState
 from catchment.runtime import web_process
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 
 if TYPE_CHECKING:
+    from catchment.views.sources import LastSync, SourceStanding
     from deployments.runs.runs import RunView
 
 
@@ -29,7 +31,26 @@ _STALLED_SECONDS = 30.0
 _RECENT: Final = timedelta(minutes=1)
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-Publish = Callable[[dict[str, Any]], None]
+Publish = Callable[["EndedSync"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedSync:
+    """A sync that was started, or is to stop, by the ID of its run."""
+
+    source: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndedSync:
+    """A sync that ended: the state and the message of its run, and what it did, by name."""
+
+    source: str
+    run: str
+    state: str
+    message: str
+    summary: Mapping[str, int]
 
 
 def sync(
@@ -69,7 +90,7 @@ def sync(
 
         run = syncs.cancel(session.desk(), name, session.operator(), reason)
         if as_json:
-            render.show_json({"source": name, "run": run})
+            render.show_json(StartedSync(name, run))
         else:
             render.say(f"{name}: the sync stops after its current step; the next one continues")
         return 0
@@ -78,7 +99,7 @@ def sync(
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
-        render.show_json({"source": name, "run": run})
+        render.show_json(StartedSync(name, run))
     else:
         _show_started(name)
     return 0
@@ -112,10 +133,10 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
         else:
             render.note(f"catchment: {render.clean(run)}")
             codes.add(run.exit_code)
-    results: list[dict[str, Any]] = []
+    results: list[StartedSync | EndedSync] = []
     for name, run in running.items():
         if not wait:
-            results.append({"source": name, "run": run})
+            results.append(StartedSync(name, run))
             continue
         try:
             codes.add(_wait(name, run, started, results.append if as_json else None))
@@ -154,19 +175,19 @@ def _read_plan(file: Path, name: str) -> bytes:
         raise NotFound(f"{file.name}: no such file; make a plan with `catchment plan {name} --out FILE`") from None
 
 
-def _standing(name: str) -> Mapping[str, Any] | None:
-    """Return a source as `status --json` shows it, by the web process or read here; None if it was never synced."""
-    try:
-        found = [line["standing"] for line in web_process.fetch(session.home(), "/sources")]
-    except PageSilent:
-        from catchment.views import sources
+def _standing(name: str) -> SourceStanding | None:
+    """Return a source, by the web process or read here; None if it was never synced."""
+    from catchment.views import sources
 
+    try:
+        found = [line.standing for line in web_process.fetch(session.home(), "/sources", list[sources.SourceLine])]
+    except PageSilent:
         try:
             with session.reading() as ledger:
-                found = list(map(asdict, sources.standings(ledger, session.home())))
+                found = sources.standings(ledger, session.home())
         except NotFound:
             return None
-    return next((one for one in found if one["name"] == name), None)
+    return next((one for one in found if one.name == name), None)
 
 
 def _report(name: str, view: RunView, started: datetime, publish: Publish | None) -> int:
@@ -174,8 +195,8 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     from tasks.run_states import SKIPPED
 
     source = _standing(name)
-    last = source and source["last_sync"]
-    if last and last["began"] < started.replace(microsecond=0):
+    last = source and source.last_sync
+    if last and last.began < started.replace(microsecond=0):
         last = None  # the run ended before its sync started
     if view.state_name == SKIPPED.name:
         from deployments.actions import consents
@@ -185,32 +206,34 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
         raise TryAgain(render.clean(view.message))
     is_completed = view.state_type == "COMPLETED"
     if publish:
-        summary = last["summary"] if last else {}
-        publish({"source": name, "run": view.id, "state": view.state_name, "message": view.message, "summary": summary})
+        summary = last.summary if last else {}
+        publish(EndedSync(name, view.id, view.state_name, view.message, summary))
     elif is_completed:
-        render.say(f"{name}: {arguments.summary(last['summary']) + _earlier(name, last, started) if last else 'done'}")
-        if last and last["summary"].get("quarantined"):
+        render.say(f"{name}: {arguments.summary(last.summary) + _earlier(name, last, started) if last else 'done'}")
+        if last and last.summary.get("quarantined"):
             render.say(f"See quarantined items: `catchment quarantine list --source {name}`")
     if is_completed:
         return 0
     if session.disk_is_full() or (view.state_type == "CRASHED" and _disk_is_nearly_full()):
         # After a crash neither the run nor the server recorded the cause.
         raise TryAgain(session.DISK_IS_FULL)
-    problem = render.clean((last and last["error"]) or view.message or view.state_name)
-    if source and source["state"] == "held":
+    problem = render.clean((last and last.error) or view.message or view.state_name)
+    if source and source.state == "held":
         raise TryAgain(f"{name}: held ({problem}); resume with `catchment sources resume {name}`")
     render.note(f"catchment: {name}: sync ended {view.state_name} ({problem}); see {view.ui_url}")
     return 1
 
 
-def _earlier(name: str, last: Mapping[str, Any], started: datetime) -> str:
+def _earlier(name: str, last: LastSync, started: datetime) -> str:
     """Return what a sync shortly before did, for example that of the watcher, if the last one found nothing to do."""
-    if arguments.summary(last["summary"]) == arguments.NOTHING:
+    from catchment.views.sources import SourceView
+
+    if arguments.summary(last.summary) == arguments.NOTHING:
         with suppress(PageSilent):
-            for row in web_process.fetch(session.home(), "/syncs", source=name)["page"]["rows"]:
-                is_recent = row["ended"] is not None and row["ended"] > started - _RECENT
-                if is_recent and (done := arguments.summary(row["summary"])) != arguments.NOTHING:
-                    return f"; {done} by the sync {render.when(row['ended'])}"
+            for row in web_process.fetch(session.home(), f"/sources/{name}", SourceView).syncs:
+                is_recent = row.ended is not None and row.ended > started - _RECENT
+                if is_recent and (done := arguments.summary(row.summary)) != arguments.NOTHING:
+                    return f"; {done} by the sync {render.when(row.ended)}"
     return ""
 
 
@@ -251,9 +274,8 @@ class _Progress:
         if state == self._state:
             return
         self._words = render.clean(state)
-        if state == "late" and (source := _standing(self._name)) and source["waits"]:
-            wait = source["waits"][0]
-            self._words = render.clean(f"waits: {wait['why']}; {wait['remedy']}")
+        if state == "late" and (source := _standing(self._name)) and (wait := source.wait):
+            self._words = render.clean(f"waits: {wait.why}; {wait.remedy}")
         if self._ticker is None:
             render.note(f"{self._name}: {self._words}")
         self._state, self._since = state, time.monotonic()
@@ -266,9 +288,10 @@ class _Progress:
         # An error is ignored: the next update may succeed.
         with suppress(CatchmentError):
             if source := _standing(self._name):
-                left, last = sum(source["jobs"].get(state, 0) for state in ("pending", "running")), source["last_sync"]
+                left = sum(source.jobs.get(state, 0) for state in (JobState.PENDING, JobState.RUNNING))
+                last = source.last_sync
                 self._most = max(self._most, left)
-                return share_done(left, self._most, last["expected"] if last and not last["outcome"] else None)
+                return share_done(left, self._most, last.expected if last and not last.outcome else None)
         return ""
 
 

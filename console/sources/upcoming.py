@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +38,7 @@ def preview(
     else:
         runs, wait = _planned(session.needs_server(), name, most, is_scheduled=bool(entry.schedules))
     if as_json:
-        render.show_json([asdict(run) for run in runs])
+        render.show_json(runs)
     elif runs:
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("TIME", "", "REASON"), rows)

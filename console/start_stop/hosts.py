@@ -80,8 +80,6 @@ def hosts(as_json: arguments.Json = False) -> None:
 
     Example: catchment hosts
     """
-    from dataclasses import asdict
-
     from catchment.errors import NotFound
     from catchment.views.hosts import hosts as standings
     from deployments.server.planned import latest_report
@@ -92,7 +90,7 @@ def hosts(as_json: arguments.Json = False) -> None:
     except NotFound:
         found = []
     if as_json:
-        render.show_json([asdict(host) for host in found])
+        render.show_json(found)
         return
     if not found:
         render.note("no hosts: this home has its library to itself; share it with `catchment join`")

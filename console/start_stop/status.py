@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catchment.errors import BadInput, NotFound, PageSilent
-from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import web_process
 from catchment.runtime.membership import Membership
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.runtime.worker_status import WorkerStatus
+    from catchment.pacing.waits import Wait
+    from catchment.views.sources import SourceStanding
+    from catchment.views.status import Overview
+    from catchment.views.throttling import HostStatus, QuotaStatus
     from deployments.server.running import Running
 
-Fields = Mapping[str, Any]
-"""The fields of a view."""
-
-_SHOWN = "meaning", "sources", "hosts", "machines", "sinks", "raw_bytes", "backfills"
 _WATCH_SECONDS = 2.0
 _WEB_START = timedelta(minutes=2)
 """Time for the start of the web process, which starts last."""
@@ -56,79 +53,55 @@ def status(
 
 def _is_well(as_json: bool) -> bool:
     """Show the status. Return whether the system runs without incidents."""
-    from catchment.runtime.worker_status import WorkerStatus
-
-    home, server = session.home(), session.running()
+    server = session.running()
     found = _overview(server)
-    worker = WorkerStatus.read(home) if server else None
-    open_now = found["incidents"] if server else []
     if as_json:
-        render.show_json(
-            {
-                "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
-                "worker": _worker(worker),
-                **{name: found[name] for name in _SHOWN},
-                "incidents": open_now,
-            }
-        )
+        render.show_json(found)
     else:
         if server and not session.transition():
             render.say(_sentence(server, found))
-        _print(server, found, worker)
-        if found["is_restore_unfinished"]:
+        _print(server, found)
+        if found.is_restore_unfinished:
             text = "An interrupted restore: the settings are not restored yet; finish it with `catchment up --detach`"
             render.say(render.paint(text, "yellow"))
-    return found["answers"] and not open_now
+    return found.server.answers and not found.incidents
 
 
-def _overview(server: Running | None) -> Fields:
-    """Return the fields of `Overview`: from the web process, or read here if it does not answer."""
+def _overview(server: Running | None) -> Overview:
+    """Return the overview: from the web process, or read here if it does not answer."""
+    from catchment.views.status import Overview
+
     with suppress(PageSilent):
-        overview: Fields = web_process.fetch(session.home(), "/overview")
-        return overview
+        return web_process.fetch(session.home(), "/overview", Overview)
     from catchment.views import library
     from deployments.server.planned import read_report
 
-    report = read_report(server) if server else None
+    url, report = (server.url, read_report(server)) if server else (None, None)
     try:
         with session.reading() as ledger:
-            return asdict(library.overview(ledger, session.home(), report))
+            return library.overview(ledger, session.home(), url, report)
     except NotFound:
-        return asdict(library.overview(None, session.home(), report))
+        return library.overview(None, session.home(), url, report)
 
 
-def _sentence(server: Running, found: Fields) -> str:
+def _sentence(server: Running, found: Overview) -> str:
     """Return whether all is well, and if not, what, since when and what helps."""
-    if not found["incidents"] and web_process.WebAddress.read(session.home()) is None:
+    if not found.incidents and web_process.WebAddress.read(session.home()) is None:
         if datetime.now(UTC) - server.started < _WEB_START:
             return "Starting: incidents are judged in a moment."
         text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."
         return render.paint(text, "yellow")
-    text = render.clean(found["sentence"])
-    return render.paint(text, "red") if found["incidents"] else text
+    text = render.clean(found.sentence)
+    return render.paint(text, "red") if found.incidents else text
 
 
-def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
-    if worker is None:
-        return None
-    return {
-        "running": worker.running,
-        "waiting": worker.waiting,
-        "limit": worker.limit,
-        "cap": worker.cap,
-        "cpu": worker.cpu,
-        "memory": worker.memory,
-        "problem": worker.problem or None,
-    }
-
-
-def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -> None:
+def _print(server: Running | None, found: Overview) -> None:
     membership = Membership.of(session.home())
     if membership and membership.problem:
         render.say(render.paint(membership.problem, "yellow"))
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
-    elif server and found["answers"]:
+    elif server and found.server.answers:
         render.say(
             f"Host {membership.name}; server at {server.url}" if membership else f"Server running at {server.url}"
         )
@@ -144,103 +117,95 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
         )
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
-    if worker:
+    if worker := found.worker:
         from catchment.views import health
 
         now = datetime.now(UTC)
         load = health.worker(now, worker, now)
         text = "; ".join(filter(None, (f"Worker: {load.message}", load.remedy)))
         render.say(render.paint(render.clean(text), "yellow") if load.remedy else text)
-    if found["meaning"] and found["meaning"]["total"]:
-        text = render.clean(found["meaning_text"])
+    if found.meaning and found.meaning.total:
+        text = render.clean(found.meaning_text)
         render.say(f"{text[0].upper()}{text[1:]}")
-    if found["raw_bytes"]:
-        render.say(f"Raw content: {render.size(found['raw_bytes'])}")
-    if server and (failed := found["failed_checks"]):
-        text = f"{render.count(failed, 'check')} failed {render.when(found['checked'])}"
+    if found.raw_bytes:
+        render.say(f"Raw content: {render.size(found.raw_bytes)}")
+    if server and (failed := found.failed_checks):
+        text = f"{render.count(failed, 'check')} failed {render.when(found.checked)}"
         render.say(render.paint(f"Health: {text}; see `catchment health`", "yellow"))
-    if not found["sources"]:
+    if not found.sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return
     render.say()
     render.show_table(
         ("SOURCE", "KIND", "STATE", "DOCUMENTS", "WAITING", "QUARANTINED", "WATCHED", "NEXT RUN", "LAST SYNC"),
-        [_row(source) for source in found["sources"]],
+        [_row(source) for source in found.sources],
         states={"STATE"},
     )
-    for line in _limits(found["sources"], found["hosts"]):
+    for line in _limits(found.sources, found.hosts):
         render.say(render.clean(line))
-    for one in found["backfills"]:
-        progress = f"{one['done']:,} of {one['total']:,} done"
-        render.say(f"{one['source']}: backfill {one['id']} {one['state']}, {progress}")
-    for sink in found["sinks"]:
-        if not sink["error"] and (sink["state"] == "paused" or sink["waiting"]):
-            render.say(f"Sink {sink['name']}: {sink['state']}, {render.count(sink['waiting'], 'document')} waiting")
+    for one in found.backfills:
+        render.say(f"{one.source}: backfill {one.id} {one.state}, {one.done:,} of {one.total:,} done")
+    for sink in found.sinks:
+        if not sink.error and (sink.state == "paused" or sink.waiting):
+            render.say(f"Sink {sink.name}: {sink.state}, {render.count(sink.waiting, 'document')} waiting")
     for warning in _warnings(found):
         render.say(render.paint(render.clean(warning), "yellow"))
 
 
-def _row(source: Fields) -> tuple[object, ...]:
-    last, planned, watch = source["last_sync"], source["next_run"], source["watch"]
-    outcome = "never"
+def _row(source: SourceStanding) -> tuple[object, ...]:
+    last, outcome = source.last_sync, "never"
     if last:
-        outcome = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}"
-        if last["expected"] and last["expected"] > datetime.now(UTC):
-            outcome = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
-    state = WaitKind(source["waits"][0]["kind"]).label if source["waits"] else source["state"]
+        outcome = f"{last.outcome or 'running'} {render.when(last.ended or last.began)}"
+        if last.expected and last.expected > datetime.now(UTC):
+            outcome = f"{last.outcome or 'running'}, done about {render.clock(last.expected)}"
     return (
-        source["name"],
-        source["kind"],
-        state,
-        source["documents"],
-        sum(source["jobs"].get(each, 0) for each in ("pending", "running", "retrying")),
-        source["jobs"].get("quarantined", 0),
-        watch["state"] if watch else "-",
-        render.when(planned["at"]) if planned else "-",
+        source.name,
+        source.kind,
+        source.wait.kind.label if source.wait else source.state,
+        source.documents,
+        source.waiting,
+        source.quarantined,
+        source.watch.state if source.watch else "-",
+        render.when(source.next_run.at) if source.next_run else "-",
         outcome,
     )
 
 
-def _limits(sources: Iterable[Fields], hosts: Iterable[Fields]) -> Iterator[str]:
+def _limits(sources: Iterable[SourceStanding], hosts: Iterable[HostStatus]) -> Iterator[str]:
     """Return one line for each rule, wait and quota. Sources that are held or paused are left out."""
-    active = [source for source in sources if source["state"] == "active"]
+    active = [source for source in sources if source.state == "active"]
     for source in active:
-        if source["rule"]:
-            yield f"{source['name']}: limited to {source['rule']}"
-    yield from _waits(wait for source in active for wait in source["waits"])
+        if source.rule:
+            yield f"{source.name}: limited to {source.rule}"
+    yield from _waits(wait for source in active for wait in source.waits)
     for source in active:
-        yield from _quota(source["name"], "jobs", source["quota"])
+        yield from _quota(source.name, "jobs", source.quota)
     for host in hosts:
-        yield from _waits([host["wait"]] if host["wait"] else [])
-        yield from _quota(host["host"], "requests", host["quota"])
+        yield from _waits([host.wait] if host.wait else [])
+        yield from _quota(host.host, "requests", host.quota)
 
 
-def _waits(waits: Iterable[Fields]) -> Iterator[str]:
+def _waits(waits: Iterable[Wait]) -> Iterator[str]:
     """Return one line for each wait; sources that wait for the same share it."""
     subjects: dict[str, list[str]] = {}
-    for fields in waits:
-        wait = Wait(**{**fields, "kind": WaitKind(fields["kind"])})
+    for wait in waits:
         subjects.setdefault(f"{wait.sentence(render.clock)}; {wait.remedy}", []).append(wait.subject)
     for text, names in subjects.items():
         yield f"{', '.join(names)}: {text}"
 
 
-def _quota(name: str, unit: str, quota: Fields | None) -> Iterator[str]:
+def _quota(name: str, unit: str, quota: QuotaStatus | None) -> Iterator[str]:
     if quota:
-        yield f"{name}: {quota['left']} of {quota['allowed']} {unit} left{_until(quota['until']) or ' this hour'}"
+        until = f"until {render.clock(quota.until)}" if quota.until else "this hour"
+        yield f"{name}: {quota.left} of {quota.allowed} {unit} left {until}"
 
 
-def _until(moment: datetime | None) -> str:
-    return f" until {render.clock(moment)}" if moment else ""
-
-
-def _warnings(found: Fields) -> Iterator[str]:
-    for one in found["problems"]:
-        if one["reason"] != "host.throttled":  # The line about the limit also has its end.
-            yield f"{one['subject'].partition(':')[2]}: {one['message']}; {one['remedy']}"
-    for source in found["sources"]:
-        name = source["name"]
-        if source["state"] == "paused":
-            yield from _waits(source["waits"][:1])
-        if quarantined := source["jobs"].get("quarantined", 0):
-            yield f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`"
+def _warnings(found: Overview) -> Iterator[str]:
+    for one in found.problems:
+        if one.reason != "host.throttled":  # The line about the limit also has its end.
+            yield f"{one.subject.partition(':')[2]}: {one.message}; {one.remedy}"
+    for source in found.sources:
+        if source.state == "paused":
+            yield from _waits(source.waits[:1])
+        if source.quarantined:
+            yield f"{source.name}: {source.quarantined} in quarantine; see `catchment quarantine list --source {source.name}`"

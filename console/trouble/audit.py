@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,7 +41,7 @@ def list_events(
     with session.reading() as ledger:
         found = acts(ledger, source, actor, since, limit)
     if as_json:
-        render.show_json([asdict(one) for one in found])
+        render.show_json(found)
     elif found:
         table = [
             (one.number, one.at, *map(visible, (one.actor, one.event, one.source or "", one.reason or "")))
@@ -67,7 +66,7 @@ def verify(as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         found = chain.verify(session.home(), ledger)
     if as_json:
-        render.show_json(asdict(found))
+        render.show_json(found)
     else:
         for problem in found.problems:
             render.say(f"✗ {visible(problem)}")
@@ -144,14 +143,12 @@ def compare(
 
     with session.reading() as ledger:
         found = compared(session.home(), ledger, file.expanduser().absolute(), key)
-    by_fate: dict[str, list[int]] = {
-        fate: [number for number, its in found.fates.items() if its is fate] for fate in Fate
-    }
     if as_json:
-        render.show_json({**by_fate, "new": found.new, "key": found.key, "owner": found.owner.name.lower()})
+        render.show_json(found)
         return
     render.say(f"signed with {found.key}, {found.owner}")
-    for fate, numbers in by_fate.items():
+    for fate in Fate:
+        numbers = [number for number, its in found.fates.items() if its is fate]
         named = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         render.say(f"{fate}: {len(numbers):,}{f' (document {named})' if numbers and fate != Fate.SAME else ''}")
     render.say(f"new: {found.new:,}")

@@ -26,12 +26,7 @@ def list_held(
     with session.reading() as ledger:
         holds = ledger.intake.holds(ledger.sources.get(name).id if name else None)
     if as_json:
-        render.show_json(
-            [
-                {"source": h.source, "deletions": h.count, "reason": h.reason, "since": h.held, "sync": h.sync_id}
-                for h in holds
-            ]
-        )
+        render.show_json(holds)
     elif holds:
         render.show_table(
             ("SOURCE", "DELETIONS", "SINCE", "REASON"), [(h.source, h.count, h.held, h.reason) for h in holds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from console import arguments, render, session
@@ -27,13 +28,12 @@ def health(as_json: arguments.Json = False) -> int:
 
 def show(found: Sequence[Condition], as_json: bool) -> int:
     """Print conditions with their remedies. Return the exit code."""
-    from catchment.telemetry.incidents import worst
+    from catchment.views.health import HealthReport
 
-    verdict = worst(found)
+    report = HealthReport.of(found, datetime.now(UTC))
     if as_json:
-        findings = [render.picked(one, "probe", "verdict", "remedy") | {"said": one.message} for one in found]
-        render.show_json({"verdict": verdict, "findings": findings})
+        render.show_json(report)
     else:
         rows = [(one.probe, one.verdict, one.message + (f" → {one.remedy}" if one.remedy else "")) for one in found]
         render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
-    return int(verdict == "fail")
+    return int(report.verdict == "fail")

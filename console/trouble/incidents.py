@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,7 +33,7 @@ def list_incidents(
         closed = views.incidents(ledger, limit=limit).closed.rows
         rows = [*views.current(session.home(), ledger), *(row for row in closed if not since or row.opened_at >= since)]
     if as_json:
-        render.show_json([_plain(row) for row in rows])
+        render.show_json(rows)
     elif rows:
         render.show_table(
             ("N", "STATE", "REASON", "ABOUT", "SINCE", "UNTIL", "MESSAGE"),
@@ -59,7 +58,7 @@ def show_incident(number: Number, as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         found = views.incident(ledger, number)
     if as_json:
-        render.show_json(_plain(found))
+        render.show_json(found)
         return
     render.show_fields(
         {
@@ -101,15 +100,10 @@ def acknowledge(
     incidents.acknowledge(session.desk(), number, session.operator(), note)
     if as_json:
         with session.reading() as ledger:
-            render.show_json(_plain(views.incident(ledger, number)))
+            render.show_json(views.incident(ledger, number))
     else:
         render.say(f"incident {number}: acknowledged")
 
 
 def _state(one: IncidentView) -> str:
     return "acknowledged" if one.state == "open" and one.acknowledged_at else one.state
-
-
-def _plain(one: IncidentView) -> dict[str, Any]:
-    items = [render.picked(entry, "job", "item", "reason") for entry in one.affects.items]
-    return asdict(one) | {"affects": asdict(one.affects) | {"items": items}}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,10 @@ from console import arguments, render, session
 from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
-    from catchment.ledger import Event, JobRow
+    from catchment.ledger import Event
 
 app = CommandGroup("Inspect and steer the processing of single items.\n\nExample: catchment jobs list --state retrying")
 
-OF_EVENT = ("at", "event", "actor", "reason", "attempt")
-"""Fields of an event in the form of `--json`."""
 Number = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")]
 
 
@@ -47,10 +45,10 @@ def list_jobs(
             ledger.sources.get(source)
         rows = ledger.queue.jobs(source=source, state=state, limit=limit, since=since)
     if as_json:
-        render.show_json([_job(row) for row in rows])
+        render.show_json(rows)
     elif rows:
         headers = ("JOB", "STATE", "REASON", "ATTEMPTS", "ENQUEUED", "SOURCE", "ITEM")
-        table = [(r.id, r.state, r.reason, r.attempt, r.enqueued, r.source, r.item) for r in rows]
+        table = [(r.job, r.state, r.reason, r.attempts, r.enqueued, r.source, r.item) for r in rows]
         render.show_table(headers, table, states={"STATE"})
     else:
         render.note("no matching jobs")
@@ -65,17 +63,30 @@ def show_job(
 
     Example: catchment jobs show 42
     """
-    from catchment.views import jobs as views
+    from catchment.views.work import jobs as views
 
     with session.reading() as ledger:
         view = views.job(ledger, job)
-    shown, history = _job(view.job), [event_json(event) for event in view.history]
     if as_json:
-        render.show_json({**shown, "history": history})
+        render.show_json(view)
         return
-    render.show_fields({name.replace("_", " "): value for name, value in shown.items()})
+    row = view.job
+    render.show_fields(
+        {
+            "job": row.job,
+            "source": row.source,
+            "item": row.item,
+            "state": row.state,
+            "reason": row.reason,
+            "attempts": row.attempts,
+            "error": row.error,
+            "enqueued": row.enqueued,
+            "next attempt": view.next_attempt,
+            "finished": row.finished,
+        }
+    )
     render.say()
-    show_events(history)
+    show_events(view.history)
 
 
 @app.command()
@@ -102,22 +113,7 @@ def prioritize(job: Number, reason: arguments.Why = "") -> None:
     render.say(f"job {job}: next of its source")
 
 
-def show_events(history: Sequence[Mapping[str, Any]]) -> None:
+def show_events(history: Iterable[Event]) -> None:
     """Print a history, oldest event first."""
     headers = ("TIME", "EVENT", "BY", "REASON")
-    render.show_table(headers, [(event["at"], event["event"], event["actor"], event["reason"]) for event in history])
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    """Return an event in the form of `--json`."""
-    return {name: getattr(event, name) for name in OF_EVENT}
-
-
-def _job(row: JobRow) -> dict[str, Any]:
-    told = render.picked(row, "source", "item", "state", "reason")
-    return {
-        "job": row.id,
-        **told,
-        "attempts": row.attempt,
-        **render.picked(row, "error", "enqueued", "next_attempt", "finished"),
-    }
+    render.show_table(headers, [(event.at, event.event, event.actor, event.reason) for event in history])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,9 +40,10 @@ def prove(
     entry = desk.entry(name)
     with session.writing() as ledger:
         proof, held = _compare(desk, ledger, entry, deep=deep, repair=repair)
-    output = _json(proof) | ({"texts_compared": proof.texts} if deep else {}) | ({"held": held} if repair else {})
     if as_json:
-        render.show_json(output)
+        from deployments.actions.previews import ProofPreview
+
+        render.show_json(ProofPreview.of(proof, held))
     else:
         _show(proof)
         if deep:
@@ -124,21 +125,3 @@ def _row(name: str, folders: tuple[FolderProof, ...] | list[FolderProof]) -> tup
     if any(f.unknown for f in folders):
         verdict = "unknown"
     return (name, *sums, *flaws, verdict)
-
-
-def _json(proof: Proven) -> dict[str, Any]:
-    return {
-        **render.picked(proof, "source", "holds"),
-        "folders": [
-            {
-                "folder": f.name,
-                **render.picked(f, "source", "ledger", "library", "set_apart"),
-                **{flaw.value: number for flaw, number in f.flaws.items()},
-                "hash": f.digest,
-                **({"unknown": True} if f.unknown else {}),
-            }
-            for f in proof.folders
-        ],
-        "findings": [render.picked(f, "flaw", "item", "why") for f in proof.findings],
-        "index": proof.index,
-    }

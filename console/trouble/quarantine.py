@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +12,7 @@ from console import arguments, render, session
 from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
-    from catchment.ledger import Cluster, QuarantineEntry
+    from catchment.ledger import QuarantineEntry
     from catchment.views.telemetry.retries import RetryRow
 
 app = CommandGroup("Inspect, retry and discard failed items.\n\nExample: catchment quarantine list")
@@ -52,7 +51,7 @@ def list_entries(
             if since is None or entry.last_failed >= since
         ]
     if as_json:
-        render.show_json([_entry(entry) for entry in entries])
+        render.show_json(entries)
     elif entries:
         _show(entries)
         render.say("Retry: `catchment quarantine retry JOB`. Details: `catchment quarantine show JOB`.")
@@ -69,7 +68,7 @@ def show_entry(job: Job, as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         entry = ledger.quarantine.show(job)
     if as_json:
-        render.show_json(_entry(entry, whole=True))
+        render.show_json(entry)
         return
     render.show_fields(
         {
@@ -182,28 +181,26 @@ def stats(as_json: arguments.Json = False) -> None:
 
     Example: catchment quarantine stats
     """
-    from catchment.views.telemetry.retries import retries
+    from catchment.views import trouble
 
     with session.reading() as ledger:
-        counts, clusters = ledger.quarantine.stats(), ledger.quarantine.clusters()
-        retried = retries(ledger, ledger.now())
+        found = trouble.quarantine(ledger)
     if as_json:
-        shown = {"sources": counts, "clusters": [_cluster(cluster) for cluster in clusters]}
-        render.show_json({**shown, "retries": [asdict(row) for row in retried]})
+        render.show_json(found)
         return
-    if clusters:
-        rows = [(source, reason, number) for source, reasons in counts.items() for reason, number in reasons.items()]
+    if found.clusters:
+        rows = [(name, reason, number) for name, its in found.sources.items() for reason, number in its.items()]
         render.show_table(("SOURCE", "REASON", "ITEMS"), rows)
         render.say()
-        causes = [(c.id, c.count, c.error, c.message) for c in clusters]
+        causes = [(c.id, c.count, c.error, c.message) for c in found.clusters]
         render.show_table(("CLUSTER", "ITEMS", "ERROR", "MESSAGE"), causes)
         render.say("Retry all with one cause: `catchment quarantine retry --all --cluster CLUSTER`.")
     else:
         render.note("the quarantine is empty")
-    if retried:
+    if found.retries:
         render.say()
         headers = ("KIND", "REASON", "FAILED", "NEXT AFTER", "RECOVERED", "QUARANTINED", "SHARE")
-        render.show_table(headers, map(_retries, retried))
+        render.show_table(headers, map(_retries, found.retries))
 
 
 def _show(entries: list[QuarantineEntry]) -> None:
@@ -225,21 +222,7 @@ def _retries(row: RetryRow) -> tuple[object, ...]:
     return row.kind, row.reason, row.failed, delay, row.recovered, row.quarantined, share
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
-    return {
-        "cluster": cluster.id,
-        "items": cluster.count,
-        **render.picked(cluster, "sources", "reason", "error", "message"),
-    }
-
-
 def _last_good(document: int | None) -> str:
     if document is None:
         return "none in the library"
     return f"document {document}, see `catchment show {document}`"
-
-
-def _entry(entry: QuarantineEntry, *, whole: bool = False) -> dict[str, Any]:
-    names = ("job", "source", "item", "reason", "attempts", "message", "error", "first_failed", "last_failed")
-    more = ("traceback", "notes", "run") if whole else ()
-    return render.picked(entry, *names, "retry_helps", "cluster", "document", *more)

@@ -43,9 +43,7 @@ def undo(
 
         undone = syncs.undo(session.desk(), sync, session.operator(), reason)
     if as_json:
-        actions = [{"do": action, "item": path} for path, action in undone.actions.items()]
-        about = {"source": undone.source, "sync": sync, "undo": undone.number, "waiting": undone.waiting}
-        render.show_json({**about, "deeds": actions})
+        render.show_json(undone)
     else:
         _show(undone)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from catchment.ledger import Undone
 
 _MOST_UNKNOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSurvey:
+    """The work that a selection means for a source."""
+
+    source: str
+    survey: Survey
 
 
 def window(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 
 from catchment.contracts import Guarded
@@ -13,12 +14,27 @@ from catchment.ledger import WHOLE, Ledger
 from catchment.sync import revoke as purge
 from catchment.sync.preflight import consented, scopes_of
 from catchment.sync.revoke import Extent, PurgeProof
+from catchment.views.sources import ScopeView, scopes
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
 from deployments.sources.sources_file import SourceEntry
 
 MOST_NAMED = 10
 """Number of scopes that a message or a question names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentView:
+    """The scopes of a source. `documents`: that a withdrawal deletes, of the chosen scope or of all.
+
+    `unread_hosts`: of a web source, the hosts that it may not contact, with the number of its addresses there.
+    """
+
+    source: str
+    scopes: list[ScopeView]
+    scope: str | None
+    documents: int
+    unread_hosts: Mapping[str, int]
 
 
 def requested(desk: Desk, entry: SourceEntry) -> Mapping[str, str]:
@@ -35,14 +51,27 @@ def unread_hosts(desk: Desk, ledger: Ledger, entry: SourceEntry) -> Mapping[str,
         excluded = ledger.intake.excluded(ledger.sources.get(entry.name).id)
     except NotFound:
         return {}
-    scopes = connector.scopes()
-    return dict(Counter(scope for scope in map(connector.scope_of, excluded) if scope not in scopes).most_common())
+    allowed = connector.scopes()
+    return dict(Counter(scope for scope in map(connector.scope_of, excluded) if scope not in allowed).most_common())
 
 
-def named(scopes: Collection[str]) -> str:
+def consent(desk: Desk, ledger: Ledger, name: str, scope: str | None = None) -> ConsentView:
+    """Return what a source reads, and the consent to it. `scope`: whose withdrawal is considered. Raises NotFound."""
+    given = ledger.consents.all(name, every=True)
+    # Another host of a shared library may have its settings.
+    entry = desk.entries().get(name) if given else desk.entry(name)
+    rows = scopes(ledger, name, requested(desk, entry) if entry else {})
+    documents = ledger.library.sizes().get(name, 0)
+    if scope:
+        covered = extent(desk, ledger, name, scope)
+        documents = len(ledger.purging.holdings(ledger.sources.get(name).id, covered.covers).documents)
+    return ConsentView(name, rows, scope, documents, unread_hosts(desk, ledger, entry) if entry else {})
+
+
+def named(names: Collection[str]) -> str:
     """Return the names of scopes in one line: of more than ten, the first ten and the number of the others."""
-    more = f" and {len(scopes) - MOST_NAMED:,} more" if len(scopes) > MOST_NAMED else ""
-    return f"{', '.join(list(scopes)[:MOST_NAMED])}{more}"
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(list(names)[:MOST_NAMED])}{more}"
 
 
 def require(desk: Desk, entry: SourceEntry) -> None:
@@ -62,12 +91,12 @@ def give(desk: Desk, name: str, actor: str, reason: str = "", *, until: datetime
     Raises NotFound, BadInput if the end is past, or Refused while revoked data is being deleted.
     """
     entry = desk.entry(name)
-    scopes = frozenset(requested(desk, entry))
+    given = frozenset(requested(desk, entry))
     with desk.writing() as ledger:
         require_later(ledger, until)
         source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
-        ledger.consents.give(source.id, scopes, actor, until, reason)
-    return scopes
+        ledger.consents.give(source.id, given, actor, until, reason)
+    return given
 
 
 def require_later(ledger: Ledger, until: datetime | None) -> None:
@@ -108,9 +137,9 @@ def extent(desk: Desk, ledger: Ledger, name: str, scope: str | None) -> Extent:
     if scope is None:
         return Extent(frozenset(known_scopes or {WHOLE}), lambda _locator: True, whole=True)
     connector = desk.connector(desk.entry(name))
-    scopes: Collection[str] = {*known_scopes, *(connector.scopes() if isinstance(connector, Guarded) else ())}
-    if scope not in scopes:
-        raise NotFound(f"{name}: no scope {scope!r}; choose {', '.join(sorted(scopes)) or WHOLE}")
+    choices: Collection[str] = {*known_scopes, *(connector.scopes() if isinstance(connector, Guarded) else ())}
+    if scope not in choices:
+        raise NotFound(f"{name}: no scope {scope!r}; choose {', '.join(sorted(choices)) or WHOLE}")
     if not isinstance(connector, Guarded) or not connector.scopes():
         return Extent(frozenset({scope}), lambda _locator: True, whole=True)
     scope_of = connector.scope_of

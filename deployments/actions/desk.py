@@ -244,6 +244,11 @@ class Desk:
         server = running(self.home)
         return read_report(server) if server else None
 
+    def server_url(self) -> str | None:
+        """Return the address of the server; None if Catchment does not run."""
+        server = running(self.home)
+        return server.url if server else None
+
     def _deploy(self, name: str) -> None:
         if server := running(self.home):
             from deployments.sources.deploy import deploy

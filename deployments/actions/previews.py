@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from catchment.contracts import Connector, NothingKnown, Watchable
 from catchment.errors import Stopped, TookTooLong, TryAgain
@@ -74,28 +74,49 @@ class PlannedChanges:
 
 @dataclass(frozen=True, slots=True)
 class SyncPreview:
-    """The next sync of a source. `waiting`: jobs of earlier syncs; `first` of `number` changes. Estimates: None if unknown."""
+    """The next sync of a source.
+
+    `waiting`: jobs of earlier syncs. `steps`: the first of `number`. Estimates: None if unknown.
+    """
 
     source: str
     totals: tuple[PlannedChanges, ...]
     waiting: int
-    first: tuple[Step, ...]
+    steps: tuple[Step, ...]
     number: int
     seconds: float | None
     requests: int | None
     done: datetime | None
 
+    @classmethod
+    def of(cls, plan: Plan, most: int | None = None) -> Self:
+        """Return what a plan shows. `most`: number of steps."""
+        totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
+        steps = plan.steps[:most]
+        return cls(plan.source, totals, plan.waiting, steps, len(plan.steps), plan.seconds, plan.requests, plan.done)
+
 
 @dataclass(frozen=True, slots=True)
 class ProofPreview:
-    """How far the library matches a source: its first folders, and the first of `number` differences."""
+    """How far the library matches a source: its first folders, and the first of `number` differences.
+
+    `texts`: number of texts compared with a new parse. `held`: number of deletions that a repair held.
+    """
 
     source: str
     holds: bool
     folders: tuple[FolderProof, ...]
-    first: tuple[ProofFinding, ...]
+    findings: tuple[ProofFinding, ...]
     number: int
     index: tuple[str, ...]
+    texts: int
+    held: int
+
+    @classmethod
+    def of(cls, proof: Proven, held: int = 0, most: int | None = None) -> Self:
+        """Return what a proof shows. `most`: number of folders, and of differences."""
+        folders, findings = proof.folders[:most], proof.findings[:most]
+        return cls(proof.source, proof.holds, folders, findings, len(proof.findings), proof.index, proof.texts, held)
 
 
 def new_source(desk: Desk, new: NewSource) -> SourcePreview:
@@ -115,18 +136,13 @@ def new_source(desk: Desk, new: NewSource) -> SourcePreview:
 def sync(desk: Desk, name: str, *, deep: bool = False) -> SyncPreview:
     """Return the changes of the next sync of a source. Raises the exceptions of `make_plan`, and TookTooLong."""
     plan: Plan = _in_time(desk, name, "plan", make_plan, deep=deep)
-    totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
-    return SyncPreview(
-        name, totals, plan.waiting, plan.steps[:_SHOWN], len(plan.steps), plan.seconds, plan.requests, plan.done
-    )
+    return SyncPreview.of(plan, _SHOWN)
 
 
 def proof(desk: Desk, name: str) -> ProofPreview:
     """Compare a source with the library, item by item. Raises the exceptions of `make_plan`, and TookTooLong."""
     found: Proven = _in_time(desk, name, "prove", proofs.prove)
-    return ProofPreview(
-        name, found.holds, found.folders[:_SHOWN], found.findings[:_SHOWN], len(found.findings), found.index
-    )
+    return ProofPreview.of(found, most=_SHOWN)
 
 
 def _in_time(desk: Desk, name: str, command: str, find: Callable[..., T], **options: bool) -> T:

@@ -48,7 +48,7 @@ def main() -> int:
     home = Home.default()
     _look_at_sinks(home)
     findings = examine(home)
-    HealthReport(datetime.now(UTC), tuple(findings)).write(home)
+    HealthReport.of(findings, datetime.now(UTC)).write(home)
     try:
         if state := running(home):
             publish(home, state, findings)

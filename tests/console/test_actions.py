@@ -64,7 +64,7 @@ def desk(filled: Path) -> Desk:
 
 def _job(desk: Desk, state: JobState) -> int:
     with desk.reading() as ledger:
-        return ledger.queue.jobs(state=state)[0].id
+        return ledger.queue.jobs(state=state)[0].job
 
 
 def _sync_with_held_deletions(desk: Desk, *, run: str | None = None, end: bool = True) -> int:

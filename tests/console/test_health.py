@@ -96,7 +96,7 @@ def test_version_of_prefect_that_was_not_tested_is_reported(
     [found] = [finding for finding in cli("health", "--json").json["findings"] if finding["probe"] == "versions"]
     assert (found["verdict"], "Prefect 3.10.0" in found["said"]) == ("fail", True)
     assert "catchment up --detach" in found["remedy"]
-    HealthReport(datetime.now(UTC), tuple(checks.examine(Home(filled)))).write(Home(filled))
+    HealthReport.of(checks.examine(Home(filled)), datetime.now(UTC)).write(Home(filled))
     assert "1 check failed" in cli("status").out
 
 

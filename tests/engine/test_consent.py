@@ -132,7 +132,7 @@ def test_consent_expiring_between_batches_ends_the_sync(home: Home, letters: Let
         asked = letters.asked
         assert sync.claim(2) is None
         for job in ledger.queue.jobs(source="letters"):
-            assert sync.process_alone(job.id) is None
+            assert sync.process_alone(job.job) is None
         assert sync.finish("cancelled")["succeeded"] == 2
     assert letters.asked == asked
 

@@ -197,11 +197,11 @@ def test_undelivered_attempt_is_resumed(
         with monkeypatch.context() as patch:
             patch.setattr(sync._ledger.queue, "deliver", busy)
             with pytest.raises(LedgerUnavailable):
-                sync.process_alone(job.id)
-        assert sync.process_alone(job.id) is None
+                sync.process_alone(job.job)
+        assert sync.process_alone(job.job) is None
         assert sync.finish("completed")["succeeded"] == 1
     assert reads() == {"note.md": 1}
-    assert (row := ledger(home).queue.job(job.id)).state is JobState.SUCCEEDED and row.attempt == 1
+    assert (row := ledger(home).queue.job(job.job)).state is JobState.SUCCEEDED and row.attempts == 1
 
 
 def test_sync_requests_a_follow_up_for_remaining_retries(

@@ -149,10 +149,10 @@ def changed_at_work(desk: Desk) -> None:
         with desk.ledger() as ledger:
             rows = ledger.queue.jobs(state=JobState.RUNNING)
             running = sorted((row for row in rows if row.item.startswith("c/")), key=lambda row: row.item)
-            ledger.queue.renew(token, [row.id for row in running], timedelta(minutes=5))
+            ledger.queue.renew(token, [row.job for row in running], timedelta(minutes=5))
             # After many kills fewer jobs may be left.
             for row in running[:1]:
-                ledger.queue.cancel(row.id, "operator", "not this one")
+                ledger.queue.cancel(row.job, "operator", "not this one")
         for row in running[1:2]:
             desk.write(row.item, "It changed while it was read")
         opened.discover()
@@ -182,7 +182,7 @@ def died_with_it(desk: Desk) -> None:
     with desk.ledger() as ledger:
         source = desk.source(ledger)
         ledger.queue.claim(
-            source.id, 1, owner="gone", jobs=[row.id for row in ledger.queue.jobs(state=JobState.PENDING)]
+            source.id, 1, owner="gone", jobs=[row.job for row in ledger.queue.jobs(state=JobState.PENDING)]
         )
         ledger.queue.recover(source.id, lambda owner: owner != "gone", 1)
 
@@ -736,7 +736,7 @@ def prioritized(desk: Desk) -> None:
     """An operator requests a sync, in which the papers that wait for their retry are first."""
     with desk.ledger() as ledger:
         for row in ledger.queue.jobs(state=JobState.RETRYING):
-            ledger.queue.prioritize(row.id, "operator", "needed now")
+            ledger.queue.prioritize(row.job, "operator", "needed now")
         ledger.sources.note(SOURCE, "sync requested", "operator")
 
 

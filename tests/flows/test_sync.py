@@ -186,7 +186,7 @@ def test_deferred_item_is_not_reported_as_done(
     with closing(Ledger.open(home.database_url)) as ledger:
         (job,) = ledger.queue.jobs()
     # As if the item were due and the host's rate limit used up: an item that is not due cannot be claimed either.
-    monkeypatch.setattr(SourceSync, "jobs_to_process_alone", lambda *_: {job.id: Reason.TIMEOUT})
+    monkeypatch.setattr(SourceSync, "jobs_to_process_alone", lambda *_: {job.job: Reason.TIMEOUT})
     assert sync("used-up", folder, retry=retry).is_completed()
     (item,) = _items(window, window.run_of("used-up"), 1)
     assert (item["state"]["name"], item["state"]["type"], item["run_count"]) == ("Retrying later", "COMPLETED", 1)

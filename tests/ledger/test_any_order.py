@@ -233,7 +233,7 @@ class Model(RuleBasedStateMachine):
     def the_model_is_right(self) -> None:
         if not hasattr(self, "world"):
             return
-        rows = {row.id: (row.item, row.version, row.state, row.attempt) for row in self.world.ledger.queue.jobs()}
+        rows = {row.job: (row.item, row.version, row.state, row.attempts) for row in self.world.ledger.queue.jobs()}
         assert rows == {n: (job.item, job.version, job.state, job.attempt) for n, job in self.jobs.items()}
         quarantined = {n for n, job in self.jobs.items() if job.state == "quarantined"}
         assert {entry.job for entry in self.world.ledger.quarantine.list()} == quarantined

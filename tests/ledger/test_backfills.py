@@ -51,7 +51,7 @@ def replay(world: World, number: int, most: int = 100) -> int:
 
 def test_a_replay_adds_new_jobs_and_changes_documents_once(world: World) -> None:
     world.ingest(*notes(5))
-    before = {job.id for job in world.ledger.queue.jobs()}
+    before = {job.job for job in world.ledger.queue.jobs()}
     number, _ = started(world)
     assert replay(world, number) == 5
     found = world.ledger.backfills.get(number)

@@ -137,9 +137,8 @@ def test_later_check_tells_that_a_source_can_be_read_again(
     """`read`: the source that the check has read; it asks no host."""
     synced(world, "failed", GONE)
     ended = world.clock.moment
-    report = HealthReport(
-        ended + timedelta(seconds=1), (Condition("source notes", verdict, "last sync failed", subject=read),)
-    )
+    finding = Condition("source notes", verdict, "last sync failed", subject=read)
+    report = HealthReport.of((finding,), ended + timedelta(seconds=1))
     report.write(home)
     assert bool(found(world, home)) is is_wrong
     replace(report, at=ended - timedelta(seconds=1)).write(home)
@@ -149,7 +148,7 @@ def test_later_check_tells_that_a_source_can_be_read_again(
 def test_sync_after_a_failed_check_tells_that_a_source_can_be_read(world: World, home: Home) -> None:
     synced(world, "completed", succeeded=1)
     gone = Condition("source notes", FAIL, "folder not found", "", ReasonCode.SOURCE_UNREACHABLE, "source:notes")
-    HealthReport(world.clock.moment + timedelta(seconds=1), (gone,)).write(home)
+    HealthReport.of((gone,), world.clock.moment + timedelta(seconds=1)).write(home)
 
     def present() -> list[Condition]:
         judged = [*of_ledger(world.ledger, home, latest(world))]
@@ -162,7 +161,7 @@ def test_sync_after_a_failed_check_tells_that_a_source_can_be_read(world: World,
 
 def test_held_source_names_its_cause_until_it_is_resumed(world: World, home: Home) -> None:
     synced(world, "quarantined", GONE)
-    HealthReport(world.clock.moment + timedelta(1), (Condition("source notes", WARN, "is read"),)).write(home)
+    HealthReport.of((Condition("source notes", WARN, "is read"),), world.clock.moment + timedelta(1)).write(home)
     (condition,) = found(world, home).values()
     assert condition.reason is ReasonCode.SOURCE_UNREACHABLE
     assert condition.remedy.endswith("catchment sources resume notes")
@@ -415,7 +414,7 @@ def test_checks_that_are_not_ok_are_conditions_while_they_are_recent(
 ) -> None:
     worker(world, home)
     finding = Condition("x", WARN, "it is bad; last good 5 min ago", "do this", code, "source:mail")
-    HealthReport(world.clock.moment, (finding, replace(finding, verdict=OK, subject="source:other"))).write(home)
+    HealthReport.of((finding, replace(finding, verdict=OK, subject="source:other")), world.clock.moment).write(home)
     assert of_the_machine(world, home) == [finding]
     assert finding.problem == "it is bad"
     world.clock.forward(minutes=7)
@@ -432,7 +431,7 @@ def test_what_is_judged_more_often_is_not_taken_from_the_last_check(world: World
         "ledger": ReasonCode.LEDGER_UNWRITABLE,
     }
     report = tuple(Condition(probe, FAIL, "bad", "", code) for probe, code in codes.items())
-    HealthReport(world.clock.moment, report).write(home)
+    HealthReport.of(report, world.clock.moment).write(home)
     assert of_the_machine(world, home) == []
 
 

@@ -74,7 +74,7 @@ def test_views_name_the_host_that_is_silent_and_what_waits_for_it(homes: dict[st
             "notes": ("barn", False),
         }
         assert found["notes"].next_run is None
-        assert [one.name for one in overview(ledger, home, report).machines] == [*NAMES]
+        assert [one.name for one in overview(ledger, home, None, report).machines] == [*NAMES]
         figures = {(name, label): figure.total for (name, label, _), figure in gauges(ledger, home)}
     up = {label: total for (name, label), total in figures.items() if name == catalogue.MACHINE_UP.name}
     assert up == {"machine=attic": 1, "machine=barn": 0, "machine=cellar": 0}

@@ -328,7 +328,7 @@ def test_trouble_that_is_an_incident_is_one_row(watched: Watched) -> None:
     world.ledger.syncs.end(world.sync.id, "completed", {})
     text = "cannot be reached; last good sync 1 h ago"
     finding = Condition("source mail", Verdict.FAIL, text, "", ReasonCode.SOURCE_UNREACHABLE, "source:mail")
-    HealthReport(world.clock.moment, (finding,)).write(home)
+    HealthReport.of((finding,), world.clock.moment).write(home)
     watched.pass_(10)
     view = trouble.trouble(world.ledger, home)
     assert [(row.kind, row.subject, row.incident, row.reason) for row in view.troubles] == [

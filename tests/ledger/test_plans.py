@@ -71,7 +71,7 @@ def test_no_statement_of_a_sync_reads_a_whole_table(world: World) -> None:
 
 def test_query_for_one_record_scans_neither_a_table_nor_a_source(world: World) -> None:
     exercise_sync(world)
-    ledger, job = world.ledger, world.ledger.queue.jobs()[0].id
+    ledger, job = world.ledger, world.ledger.queue.jobs()[0].job
     ended = world.sync.id
     ledger.syncs.end(ended, "completed", {})
     with recorded(world) as said:

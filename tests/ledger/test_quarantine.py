@@ -33,7 +33,7 @@ def test_entry_records_failure_count_and_first_time(world: World) -> None:
     world.clock.forward(minutes=5)
     world.ledger.queue.fail(world.claim().token, 1, replace(TIMEOUT, traceback="trace"), retry_at=None)
     entry = world.ledger.quarantine.show(1)
-    assert [entry] == world.ledger.quarantine.list()
+    assert [replace(entry, traceback="")] == world.ledger.quarantine.list()
     assert (entry.item, entry.version, entry.attempts, entry.run) == ("bad.pdf", "v7", 2, "run-1")
     assert (entry.first_failed, entry.last_failed) == (began, world.clock.moment)
     assert (entry.reason, entry.failure_class) == (Reason.TIMEOUT, FailureClass.TRANSIENT)

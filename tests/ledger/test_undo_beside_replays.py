@@ -343,7 +343,7 @@ def test_cancelled_or_discarded_replay_lets_the_earlier_job_count(world: World) 
     batch = world.claim(1, sync_id=world.sync.id, backfill=number)
     failed = batch.jobs[0].id
     world.ledger.queue.fail(batch.token, failed, PARSE_ERROR, retry_at=None)
-    waiting = next(job.id for job in world.ledger.queue.jobs() if job.state is JobState.PENDING)
+    waiting = next(job.job for job in world.ledger.queue.jobs() if job.state is JobState.PENDING)
     world.ledger.queue.cancel(waiting, "anna", "not now")
     world.ledger.quarantine.discard([failed], "anna", "not wanted")
     assert world.ledger.queue.counts()[world.source.name][JobState.SUCCEEDED] == 2

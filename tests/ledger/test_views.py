@@ -19,9 +19,10 @@ from catchment.model import JobState, Priority
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.telemetry.incidents import FAIL, OK, Condition, ReasonCode
-from catchment.views import jobs, library, sources, syncs, throttling, trouble
+from catchment.views import library, sources, throttling, trouble
 from catchment.views.health import HealthReport
 from catchment.views.trouble import TroubleKind
+from catchment.views.work import jobs, syncs
 from deployments.health.incident_watch import IncidentWatch
 from tests.ledger.test_quarantine import fail
 from tests.ledger.world import PARSE_ERROR, START, TIMEOUT, World, locators, note, notes
@@ -76,7 +77,7 @@ def test_troubles_are_listed_worst_first(world: World, home: Home) -> None:
 
 def test_without_trouble_the_time_of_the_last_check_is_known(world: World, home: Home) -> None:
     assert trouble.trouble(world.ledger, home) == trouble.TroubleView((), 0, None)
-    HealthReport(world.clock.moment, (replace(DISK, verdict=OK),)).write(home)
+    HealthReport.of((replace(DISK, verdict=OK),), world.clock.moment).write(home)
     assert trouble.trouble(world.ledger, home) == trouble.TroubleView((), 0, world.clock.moment)
 
 
@@ -209,10 +210,10 @@ def test_job_has_its_attempts_and_what_can_be_done(world: World) -> None:
 def test_prioritized_job_is_claimed_first(world: World) -> None:
     world.see(*notes(3))
     last = world.ledger.queue.jobs()[0]
-    world.ledger.queue.prioritize(last.id, "anna", "")
+    world.ledger.queue.prioritize(last.job, "anna", "")
     assert locators(world.claim(1)) == [last.item]
     with pytest.raises(IllegalTransition, match="running, so it cannot be prioritized"):
-        world.ledger.queue.prioritize(last.id, "anna", "")
+        world.ledger.queue.prioritize(last.job, "anna", "")
 
 
 def test_prioritized_retry_does_not_wait(world: World) -> None:

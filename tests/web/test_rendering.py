@@ -62,8 +62,8 @@ def read(
         conversation=(itself,) if media_type == MAIL else (),
     )  # fmt: skip
     return ReadingView(
-        view=documents.document(shown), kind=KINDS[media_type], file=None, has_files=True, targets=LIBRARY, links_to=(),
-        linked_from=(), has_more_links=False, copies=(), conversation=tuple(conversation),
+        shown=shown, view=documents.document(shown), kind=KINDS[media_type], file=None, has_files=True, targets=LIBRARY,
+        links_to=(), linked_from=(), has_more_links=False, copies=(), conversation=tuple(conversation),
         origin=None, history=None, version=None,  # type: ignore[arg-type]
     )  # fmt: skip
 

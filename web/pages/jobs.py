@@ -8,8 +8,8 @@ from functools import partial
 from catchment.errors import BadInput
 from catchment.ledger import JobFilter
 from catchment.model import JobState
-from catchment.views import jobs
-from catchment.views.jobs import JobsView, JobView
+from catchment.views.work import jobs
+from catchment.views.work.jobs import JobsView, JobView
 from deployments.actions.desk import Desk
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary

@@ -11,10 +11,11 @@ from catchment.errors import BadInput, CatchmentError
 from catchment.pacing import RateProfile
 from catchment.settings import SettingRow
 from catchment.views import sources, throttling
-from catchment.views.sources import ScopeView, SourceLine, SourceView
+from catchment.views.sources import SourceLine, SourceView
 from catchment.views.telemetry.trends import TrendRange, trends
 from catchment.views.throttling import LimitsView
 from deployments.actions import consents, previews
+from deployments.actions.consents import ConsentView
 from deployments.actions.desk import Desk, Timing
 from deployments.actions.previews import ProofPreview, SourcePreview, SyncPreview
 from deployments.actions.sources import ChangedSetting, NewSource, differences, require_same_place
@@ -45,20 +46,6 @@ class SettingsTrial:
     settings: list[SettingRow]
     changes: list[ChangedSetting] | None
     problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsentView:
-    """The scopes of a source. `documents`: that a withdrawal deletes, of the chosen scope or of all.
-
-    `unread_hosts`: of a web source, the hosts that it may not contact, with the number of its addresses there.
-    """
-
-    source: str
-    scopes: list[ScopeView]
-    scope: str | None
-    documents: int
-    unread_hosts: Mapping[str, int]
 
 
 def pages(desk: Desk) -> tuple[WebPage, ...]:
@@ -172,13 +159,7 @@ def _settings(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[
 
 
 def _consent(desk: Desk, library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
-    ledger, scope = library.ledger, parameters.get("scope") or None
-    rows = sources.scopes(ledger, name, consents.requested(desk, entry := desk.entry(name)))
-    documents = ledger.library.sizes().get(name, 0)
-    if scope:
-        covered = consents.extent(desk, ledger, name, scope)
-        documents = len(ledger.purging.holdings(ledger.sources.get(name).id, covered.covers).documents)
-    return {"view": ConsentView(name, rows, scope, documents, consents.unread_hosts(desk, ledger, entry))}
+    return {"view": consents.consent(desk, library.ledger, name, parameters.get("scope") or None)}
 
 
 def _limits(_desk: Desk, library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:

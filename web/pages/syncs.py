@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from catchment.errors import BadInput
-from catchment.ledger import ChangeKind, ListPage, PathChange, SyncRow
-from catchment.views import syncs
-from catchment.views.syncs import SyncView
+from catchment.ledger import ChangeKind, ListPage, SyncRow
 from catchment.views.telemetry.timeline import Timeline, timeline
+from catchment.views.work import syncs
+from catchment.views.work.syncs import SyncAndChanges
 from deployments.actions.desk import Desk
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -32,15 +32,6 @@ class SyncsAndTimeline:
 
     timeline: Timeline
     page: ListPage[SyncRow]
-
-
-@dataclass(frozen=True, slots=True)
-class SyncAndChanges:
-    """A sync, and a part of the paths that it changed in one way; None if it changed nothing."""
-
-    sync: SyncView
-    kind: ChangeKind | None
-    changes: ListPage[PathChange] | None
 
 
 def pages(desk: Desk) -> tuple[WebPage, ...]:
@@ -104,18 +95,18 @@ def _ticks(found: Timeline, step: timedelta) -> Iterator[datetime]:
 
 def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, number = library.ledger, int(parameters["number"])
-    view = syncs.sync(ledger, number)
-    kinds = [kind for kind in ChangeKind if getattr(view.changes, kind)]
     chosen = parameters.get("kind", "")
-    kind = ChangeKind(chosen) if chosen in list(ChangeKind) else next(iter(kinds), None)
-    page = syncs.changes(ledger, number, kind, after=parameters.get("after"), limit=_CHANGES) if kind else None
+    kind = ChangeKind(chosen) if chosen in list(ChangeKind) else None
+    found = syncs.sync_and_changes(ledger, number, kind, after=parameters.get("after"), limit=_CHANGES)
+    view, kind = found.sync, next(iter(found.changes), None)
+    kinds = [kind for kind in ChangeKind if getattr(view.changes, kind)]
     return {
-        "view": SyncAndChanges(view, kind, page),
+        "view": found,
         "sync": view,
         "run": view.sync,
         "kinds": kinds,
         "kind": kind,
-        "page": page,
+        "page": found.changes.get(kind) if kind else None,
         "address": desk.run_address(view.sync.run) if view.sync.run else None,
         "query": {"kind": kind},
     }

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from catchment.views import items, resolver
-from catchment.views.items import ItemWhy
+from catchment.views.items import WhyView
 from deployments.actions.desk import Desk
 from web import template_filters
 from web.site import Data, WebPage
@@ -18,7 +18,7 @@ _ITEMS = 5
 
 def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the page."""
-    return (WebPage("/why", "why.html", partial(_why, desk), shared=list[ItemWhy], query=("item", "source")),)
+    return (WebPage("/why", "why.html", partial(_why, desk), shared=WhyView, query=("item", "source")),)
 
 
 def _why(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
@@ -30,5 +30,10 @@ def _why(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Dat
     # A relative path is a name: this process was started in some folder.
     is_path = name.startswith(("/", "~"))
     found = resolver.find(library.ledger, name, settings, source, looks_at_disk=is_path).listed if name else ()
-    view = [items.why(library.ledger, desk.home, row, template_filters.ago) for row in found[:_ITEMS]]
-    return {"view": view, "name": name, "items": view, "more": len(found) - len(view)}
+    explained = tuple(items.why(library.ledger, desk.home, row, template_filters.ago) for row in found[:_ITEMS])
+    return {
+        "view": WhyView(name, explained),
+        "name": name,
+        "items": explained,
+        "more": len(found) - len(explained),
+    }

@@ -6,10 +6,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-import orjson
 
 from catchment.content.extract.resolve import VaultIndex, anchor_exists
 from catchment.model import Document, EntityKind, Extraction, Link, LinkKind
@@ -64,10 +62,6 @@ class QualityReport:
     def exit_code(self) -> int:
         """1 if links, anchors or frontmatter are broken, else 0; empty, unlinked and equally named notes are not errors."""
         return int(any(finding.flaw in _FAULTS for finding in self.findings))
-
-    def to_json(self) -> str:
-        """Return the report as JSON."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
 
     def to_markdown(self) -> str:
         """Return the report as Markdown."""

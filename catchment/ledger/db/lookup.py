@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, and_, bindparam, or_, select, true
 
 from catchment.errors import BadInput, NotFound, StaleLease, did_you_mean
 from catchment.ledger.db.database import AnyRow, Reading, Writing
 from catchment.ledger.db.schema import sources, syncs
+from catchment.records.standing import ListPage
 
 R = TypeVar("R")
 
@@ -124,15 +124,6 @@ def find_open_sync(writing: Writing, sync_id: int) -> AnyRow:
     if row is None:
         raise StaleLease(f"Sync {sync_id} is not open; nothing was changed")
     return row
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage(Generic[R]):
-    """A part of a list. `total`: length of the whole list. `next`: key of the next part; None if this is the last one."""
-
-    rows: tuple[R, ...]
-    total: int
-    next: str | None
 
 
 def cut(

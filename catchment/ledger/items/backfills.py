@@ -41,7 +41,7 @@ from catchment.ledger.db.job_states import (
     in_parts,
     states,
 )
-from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
+from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
 from catchment.ledger.db.schema import backfills, contents, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
@@ -51,6 +51,7 @@ from catchment.ledger.jobs.quarantine import release
 from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import embeddings
 from catchment.model import Item, JobState, ReplayStage
+from catchment.records.standing import ListPage
 
 _AT_ONCE = 5_000
 _MOST_QUARANTINED = 20

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, insert, or_, select, update
@@ -13,66 +11,9 @@ from sqlalchemy import ColumnElement, Select, and_, delete, exists, insert, or_,
 from catchment.errors import Refused
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_micros, maybe_time
 from catchment.ledger.db.schema import consents, host_purges, hosts, marks, sources
+from catchment.records.standing import Consent, ConsentState
 
-WHOLE = "content"
-"""The only scope of a source without scopes of its own."""
 _columns = consents.c
-
-
-class ConsentState(StrEnum):
-    """State of a consent. A scope is only read while its consent is `given`."""
-
-    ASKED = "asked"
-    GIVEN = "given"
-    EXPIRED = "expired"
-    WITHDRAWN = "withdrawn"
-    PURGING = "purging"
-    """Withdrawn, but the data has not been deleted completely, or not on every host."""
-
-
-_PROBLEMS = {
-    ConsentState.ASKED: "no consent given",
-    ConsentState.EXPIRED: "consent expired",
-    ConsentState.WITHDRAWN: "consent withdrawn",
-    ConsentState.PURGING: "deletion of revoked data is incomplete",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """Consent for one scope of a source. `wanted` is True if the source is configured to read the scope.
-
-    Times are aware UTC. Without `expires`, the consent is valid until it is withdrawn. `hosts`: if it was withdrawn, the names
-    of the hosts that have not deleted their data of the source.
-    """
-
-    source: str
-    kind: str
-    scope: str
-    state: ConsentState
-    wanted: bool
-    by: str | None
-    given: datetime | None
-    expires: datetime | None
-    withdrawn: datetime | None
-    purged: datetime | None
-    hosts: tuple[str, ...]
-
-    @property
-    def suffix(self) -> str:
-        """The scope in parentheses, if its source has several."""
-        return "" if self.scope == WHOLE else f" ({self.scope})"
-
-    @property
-    def problem(self) -> str:
-        """Why the scope is not read, in words; "" if it is."""
-        on = f" on {', '.join(self.hosts)}" if self.hosts else ""
-        return _PROBLEMS.get(self.state, "") + (on if self.state is ConsentState.PURGING else "")
-
-    @property
-    def remedy(self) -> str:
-        """The command that helps."""
-        return f"catchment consent {'revoke' if self.state is ConsentState.PURGING else 'give'} {self.source}"
 
 
 class Consents:

@@ -11,14 +11,15 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal_column, sele
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts, in_small_parts
-from catchment.ledger.db.lookup import ListPage, cut, find_open_sync
+from catchment.ledger.db.lookup import cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.records import Hold, Settled
 from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.library.before_images import kept_from
+from catchment.records.rows import Hold, Settled
+from catchment.records.standing import ListPage
 
 _FEW = 10
 _SHARE = 0.1

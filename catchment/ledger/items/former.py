@@ -15,12 +15,12 @@ from sqlalchemy import select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Store, from_micros, maybe_time
-from catchment.ledger.db.records import Shown
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, history, items, moves, sources
 from catchment.ledger.library import before_images
 from catchment.ledger.library.documents import former, present
 from catchment.model import JobState
+from catchment.records.rows import Shown
 
 _MOVED = "moved"
 _CHANGES = (JobState.SUCCEEDED.value, _MOVED, "returned", "brought back")

@@ -10,7 +10,6 @@ from catchment.errors import SkipReason
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import SKIPPED, in_parts
-from catchment.ledger.db.records import IntakeCounts, ItemRow
 from catchment.ledger.db.schema import items, jobs
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items import item_lookup
@@ -18,6 +17,7 @@ from catchment.ledger.items.deletion_guard import Deletions
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
 from catchment.model import Failure, Skip, Tombstone, Upsert
+from catchment.records.rows import IntakeCounts, ItemRow
 
 
 class Intake(Deletions):

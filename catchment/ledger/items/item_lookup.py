@@ -9,9 +9,9 @@ from sqlalchemy import Select, case, func, literal, select, union_all
 
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, from_json, from_micros, maybe_time
-from catchment.ledger.db.records import ItemRow
 from catchment.ledger.db.schema import documents, items, jobs, moves, sources
 from catchment.model import JobState
+from catchment.records.rows import ItemRow
 
 _STATES = ("present", "missing", "kept", "former", "deleted")
 """States in the order of their matches; `former`: the item had the path before it moved."""

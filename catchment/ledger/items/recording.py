@@ -22,7 +22,6 @@ from catchment.ledger.db.job_states import (
     in_parts,
     states,
 )
-from catchment.ledger.db.records import IntakeCounts
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
 from catchment.ledger.items.matching import (
     LISTED_COLUMNS,
@@ -37,6 +36,7 @@ from catchment.ledger.jobs.failures import describe, quarantine_rows
 from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
+from catchment.records.rows import IntakeCounts
 
 VERSIONED = "deleted in a later version of the source"
 """Reason of a missing item whose deletion the source's own history proves. The guard reads it from the history."""

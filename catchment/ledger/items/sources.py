@@ -11,7 +11,6 @@ from catchment.errors import Refused
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, to_json
 from catchment.ledger.db.job_states import UNFINISHED
 from catchment.ledger.db.lookup import find_open_sync, find_source
-from catchment.ledger.db.records import Source, SourceState
 from catchment.ledger.db.schema import (
     FRESH,
     RUNNING,
@@ -33,6 +32,7 @@ from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.limits import breakers
 from catchment.model import Priority
+from catchment.records.rows import Source, SourceState
 
 _BEING_REMOVED = "being removed; finish an interrupted removal with `catchment sources remove`"
 

@@ -15,9 +15,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, exists, func, literal, literal_column, select
 
 from catchment.ledger.db.database import Reading, among, as_map
-from catchment.ledger.db.lookup import ListPage, cut
+from catchment.ledger.db.lookup import cut
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, history, items, moves
+from catchment.records.standing import ListPage
 
 _PRESENT = "items.state <> 'deleted'"
 _MOST = 5_000

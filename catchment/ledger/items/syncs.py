@@ -24,12 +24,13 @@ from catchment.ledger.db.database import (
 )
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
 from catchment.ledger.db.joined_hosts import JoinedHosts
-from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
-from catchment.ledger.db.records import Outcome, Sync, SyncRow
+from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
 from catchment.ledger.db.schema import jobs, sources, syncs
 from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange, SyncChanges
 from catchment.ledger.jobs import job_lists
 from catchment.model import JobState
+from catchment.records.rows import Outcome, Sync, SyncRow
+from catchment.records.standing import ListPage
 from catchment.telemetry.catalogue import SYNC_DURATION
 
 

@@ -20,7 +20,6 @@ from catchment.ledger.db.job_states import (
     in_parts,
     move,
 )
-from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
 from catchment.ledger.db.schema import MOMENT, contents, documents, history, items, jobs, quarantine
 from catchment.ledger.db.schema import RUNNING as IS_RUNNING
 from catchment.ledger.jobs.endings import end
@@ -28,6 +27,7 @@ from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
 from catchment.model import JobState
+from catchment.records.rows import Acks, Delivered, SkippedOutcome
 from catchment.telemetry.catalogue import RECOVERED
 
 _Outcome = Delivered | SkippedOutcome

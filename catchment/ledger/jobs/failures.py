@@ -12,8 +12,8 @@ from sqlalchemy import delete, select, update
 from catchment.errors import FailureClass, ItemError
 from catchment.ledger.db.database import Writing, as_map
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.records import FailureInfo
 from catchment.ledger.db.schema import quarantine, syncs
+from catchment.records.rows import FailureInfo
 from catchment.telemetry.catalogue import FAILURES
 
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\b\w*\d\w*\b""")

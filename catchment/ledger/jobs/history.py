@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, 
 from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, to_micros
 from catchment.ledger.db.history_chain import ERASED, checked
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.records import Event
 from catchment.ledger.db.schema import chain, history, jobs, moves
+from catchment.records.rows import Event
 from catchment.runtime.process import IN_PREFECT, OPERATOR
 
 _MOST_FINDINGS = 20

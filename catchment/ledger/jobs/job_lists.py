@@ -12,10 +12,11 @@ from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
 from catchment.ledger.db.database import AnyRow, Reading, as_map, from_micros, maybe_micros, maybe_time
 from catchment.ledger.db.job_states import ORDINARY, refuse
-from catchment.ledger.db.lookup import ListPage, before, cut, key_of
-from catchment.ledger.db.records import Backlog, JobRow
+from catchment.ledger.db.lookup import before, cut, key_of
 from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
 from catchment.model import JobState
+from catchment.records.rows import Backlog, JobRow
+from catchment.records.standing import ListPage
 
 _jobs = jobs.c
 
@@ -134,19 +135,21 @@ def _listing() -> Select[Any]:
 
 
 def _job(row: AnyRow) -> JobRow:
+    state, not_before = JobState(row.state), from_micros(row.not_before)
     return JobRow(
-        id=row.id,
+        job=row.id,
         source=row.source,
         kind=row.kind,
         item_id=row.item_id,
         item=row.locator,
         version=row.version,
         current=row.current,
-        state=JobState(row.state),
+        state=state,
         reason=row.reason,
-        attempt=row.attempt,
+        attempts=row.attempt,
         enqueued=from_micros(row.enqueued_at),
-        not_before=from_micros(row.not_before),
+        not_before=not_before,
+        next_attempt=not_before if state is JobState.RETRYING else None,
         finished=maybe_time(row.finished_at),
         token=row.token,
         owner=row.owner,

@@ -24,12 +24,13 @@ from catchment.ledger.db.database import (
     to_micros,
 )
 from catchment.ledger.db.job_states import PENDING, QUARANTINED, in_parts, move, refuse
-from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
-from catchment.ledger.db.records import ClosedCluster, Cluster, QuarantineEntry
+from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources, syncs
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import resolve
+from catchment.records.rows import ClosedCluster, Cluster, QuarantineEntry
+from catchment.records.standing import ListPage
 
 _LOGIN_AGAIN = 86_400_000_000
 """Minimum interval between retries after a login change, in microseconds."""
@@ -44,9 +45,9 @@ class Quarantine:
     def list(
         self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None
     ) -> builtins.list[QuarantineEntry]:
-        """Return the open entries, optionally of one source, reason or cluster; latest failure first."""
+        """Return the open entries, optionally of one source, reason or cluster; latest failure first, without tracebacks."""
         statement = (
-            _entries()
+            _entries(literal(""))
             .where(quarantine.c.resolved_at.is_(None))
             .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
         )
@@ -207,7 +208,7 @@ class Quarantine:
         after: str | None = None,
         limit: int = 50,
     ) -> ListPage[QuarantineEntry]:
-        """Return a part of `list`, in its order, without tracebacks."""
+        """Return a part of `list`, in its order."""
         matching = _matching(source, reason, cluster)
         # The entry's own columns follow its traceback. The same times are in its job.
         key = jobs.c.finished_at, jobs.c.id

@@ -30,9 +30,17 @@ from catchment.ledger.db.job_states import (
     refuse,
     states,
 )
-from catchment.ledger.db.lookup import ListPage, find_open_sync
+from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.records import (
+from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
+from catchment.ledger.jobs import delivery, failures, job_lists
+from catchment.ledger.jobs.endings import end
+from catchment.ledger.jobs.failures import quarantine_rows
+from catchment.ledger.jobs.job_lists import JobFilter
+from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
+from catchment.ledger.limits.throttles import Quota
+from catchment.model import JobState
+from catchment.records.rows import (
     Acks,
     Backlog,
     Batch,
@@ -43,14 +51,7 @@ from catchment.ledger.db.records import (
     SkippedOutcome,
     Waiting,
 )
-from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
-from catchment.ledger.jobs import delivery, failures, job_lists
-from catchment.ledger.jobs.endings import end
-from catchment.ledger.jobs.failures import quarantine_rows
-from catchment.ledger.jobs.job_lists import JobFilter
-from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
-from catchment.ledger.limits.throttles import Quota
-from catchment.model import JobState
+from catchment.records.standing import ListPage
 from catchment.telemetry.catalogue import LIMITED, RETRY_DELAY
 
 LEASE = timedelta(minutes=5)

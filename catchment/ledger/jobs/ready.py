@@ -9,9 +9,9 @@ from sqlalchemy import ColumnElement, Select, false, func, literal_column, selec
 
 from catchment.ledger.db import schema
 from catchment.ledger.db.database import Reading, from_json, maybe_time
-from catchment.ledger.db.records import ClaimedJob
 from catchment.ledger.db.schema import FRESH, TRIED, items, jobs
 from catchment.model import Item
+from catchment.records.rows import ClaimedJob
 
 AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
 """Delay of a priority's due time relative to high priority, in microseconds. Waiting compensates for it."""

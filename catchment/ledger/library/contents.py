@@ -13,10 +13,10 @@ from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.records import Delivered
 from catchment.ledger.db.schema import chunks, contents, documents, entities, links
 from catchment.ledger.library import before_images, conversation_index, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
+from catchment.records.rows import Delivered
 
 _MOST_PROPERTIES = 50_000
 """Maximum indexed characters of properties and of aliases. PostgreSQL cannot index very long texts."""

@@ -12,8 +12,7 @@ from sqlalchemy import ColumnElement, Select, func, literal, select
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.lookup import ListPage, before, cut, key_of, prefix_condition
-from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
+from catchment.ledger.db.lookup import before, cut, key_of, prefix_condition
 from catchment.ledger.db.schema import (
     before_images,
     contents,
@@ -32,6 +31,8 @@ from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import Filter, FilterName, Query
 from catchment.ledger.library.word_index import folded_path
 from catchment.model import WARNING, Document, Entity, EntityKind, Link, LinkKind, StoredDocument
+from catchment.records.rows import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
+from catchment.records.standing import ListPage
 
 _LIVE = documents.c.removed_at.is_(None)
 _NAMES_AT_ONCE = 50

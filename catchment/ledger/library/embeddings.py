@@ -31,10 +31,10 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.db.schema import embeddings as table
 from catchment.ledger.db.schema import title_embeddings as titles
+from catchment.records.standing import OFF
 from catchment.telemetry.catalogue import EMBEDDED
 
 DEFAULT_MODEL = "use"
-OFF = "off"
 FEW = 200
 """As many passages are embedded by the process that searches, within a second. More are left to the flow `embed`."""
 _DELETED = "embeddings_deleted"

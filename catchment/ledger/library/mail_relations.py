@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Reading, among, as_map, maybe_time
-from catchment.ledger.db.records import Attached, ConversationMessage
 from catchment.ledger.db.schema import contents, documents, items, mails, sources
 from catchment.ledger.library.conversation_index import MAIL
 from catchment.model import PART, Document
+from catchment.records.rows import Attached, ConversationMessage
 
 _MOST = 1_000
 

@@ -12,11 +12,11 @@ from sqlalchemy import func, select
 
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.folding import plain_words
-from catchment.ledger.db.records import Ranked
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
 from catchment.ledger.library import query_sql, word_index, word_parts
 from catchment.ledger.library.query import Filter, Query
 from catchment.model import EntityKind
+from catchment.records.rows import Ranked
 
 _OPENING = 400
 

@@ -14,13 +14,13 @@ from sqlalchemy import ColumnElement, func, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, among, json_list
 from catchment.ledger.db.folding import fold
-from catchment.ledger.db.records import Ranked, Ranking
 from catchment.ledger.db.schema import chunks, documents
 from catchment.ledger.db.visible import rarity
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.word_index import ALL_NAMES, PATH_LABEL, TEXTS, WORDS, as_tsquery, folded_path
 from catchment.model import ASIDE
+from catchment.records.rows import Ranked, Ranking
 
 _MOST = 10_000
 """Maximum number of matches of a term that are ranked: the latest. Without terms, the number of documents."""

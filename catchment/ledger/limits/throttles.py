@@ -11,13 +11,13 @@ from sqlalchemy import delete, func, insert, select, update
 from catchment.ledger.db.database import Reading, Store, Writing, from_json, from_micros, to_json, to_micros
 from catchment.ledger.db.job_states import RUNNING
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.records import Source
 from catchment.ledger.db.schema import jobs, sources, throttles
 from catchment.pacing.bucket import HOUR
 from catchment.pacing.operator_rules import ALL, Rule, scope, strictest, windows_of
 from catchment.pacing.waits import Wait, WaitKind
 from catchment.pacing.windows import blocked_until as in_window
 from catchment.pacing.windows import parse
+from catchment.records.rows import Source
 
 _SOON = 60_000_000
 """Interval, in microseconds, after which a pause or a limit on active jobs is checked again, since neither has a known end."""

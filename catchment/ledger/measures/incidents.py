@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import func, insert, select, update
 
@@ -20,54 +18,11 @@ from catchment.ledger.db.database import (
     to_json,
     to_micros,
 )
-from catchment.ledger.db.lookup import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import before, cut, key_of
 from catchment.ledger.db.schema import incidents
+from catchment.records.standing import Incident, ListPage, Moment
 
 _LONGEST_TIMELINE = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """An entry in the timeline of an incident: its kind (opened, changed, notified, acknowledged or closed), and a text."""
-
-    at: datetime
-    event: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """A condition with its start and its end: open while it has none.
-
-    Attributes:
-        id: 0 if it is not stored yet.
-        reason: Its reason code ("source.unreachable").
-        subject: As of a `Condition`.
-        message, remedy: The latest. Neither contains a path.
-        timeline: The first entry and the latest 49.
-    """
-
-    id: int
-    reason: str
-    subject: str
-    opened_at: datetime
-    closed_at: datetime | None
-    message: str
-    remedy: str
-    timeline: tuple[Moment, ...]
-    acknowledged_at: datetime | None = None
-    acknowledged_by: str | None = None
-    note: str | None = None
-
-    @property
-    def identity(self) -> tuple[str, str, datetime]:
-        """The identity, also before it is stored: reason, subject and start."""
-        return self.reason, self.subject, self.opened_at
-
-    @property
-    def about(self) -> str:
-        """The name of the source or host that it is about, or "Catchment"."""
-        return self.subject.partition(":")[2] or "Catchment"
 
 
 class Incidents:

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, insert, select, text, update
@@ -32,12 +30,13 @@ from catchment.ledger.db.schema import outbox as table
 from catchment.ledger.db.schema import sinks as sinks_table
 from catchment.ledger.sinks import sent_documents
 from catchment.model import DocumentCopy
+from catchment.records.standing import TO_COMPARE, SinkRow, SinkState
 
 _FIRST_WAIT = timedelta(seconds=15)
 _LONGEST_WAIT = timedelta(hours=1)
 _MOST_DOUBLINGS = 8
-_TO_COMPARE, _COMPARED_NONE = 0, -1
-"""Values of `compared` while a comparison is requested, and once it has begun. A request during it is thus not lost."""
+_COMPARED_NONE = -1
+"""Value of `compared` once a comparison has begun. A request during it is thus not lost."""
 LAST_ID = 2**63 - 1
 
 _NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'changes';"
@@ -89,55 +88,6 @@ _DROP_POSTGRES = (
 _WELL: Mapping[str, Any] = {"failures": 0, "not_before": 0, "error": None}
 
 
-class SinkState(StrEnum):
-    """`emptying`: everything is deleted at the sink and sent again."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    EMPTYING = "emptying"
-
-
-@dataclass(frozen=True, slots=True)
-class SinkRow:
-    """A place that documents are copied to.
-
-    Attributes:
-        secret: The reference to its password, or None.
-        compared: Documents up to this ID were compared with the library; 0 before, None once all are.
-        stamp: The stamp that the last delivery left at the place; None before the first.
-        failures: Consecutive failed deliveries; the next is not made before `not_before`. `error`: the last one's.
-        current: When it had received everything last.
-        waiting: Number of changed documents that it has not received; while it is compared, at least the rest of the library.
-        refused: Number of documents that it did not accept.
-    """
-
-    id: int
-    name: str
-    kind: str
-    place: str
-    secret: str | None
-    state: SinkState
-    position: int
-    compared: int | None
-    stamp: str | None
-    failures: int
-    not_before: datetime | None
-    error: str | None
-    current: datetime | None
-    waiting: int
-    refused: int
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has nothing to receive."""
-        return self.state is SinkState.ACTIVE and self.compared is None and not self.waiting
-
-    @property
-    def must_be_compared(self) -> bool:
-        """Whether a comparison was requested that has not begun."""
-        return self.compared == _TO_COMPARE
-
-
 class Outbox:
     """The sinks of one library, and the changes that each has to receive."""
 
@@ -173,7 +123,7 @@ class Outbox:
                 "failures": 0,
                 "not_before": 0,
                 "position": 0,
-                "compared": _TO_COMPARE,
+                "compared": TO_COMPARE,
             }
             writing.execute(insert(sinks_table).values(values))
             _watch(writing)
@@ -201,7 +151,7 @@ class Outbox:
             raise Refused(f"{name}: paused; resume it first with `catchment sinks resume {name}`")
         values: dict[str, Any] = {"state": state.value}
         if state is not SinkState.PAUSED:
-            values |= {"compared": _TO_COMPARE, **_WELL}
+            values |= {"compared": TO_COMPARE, **_WELL}
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
             writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
@@ -209,7 +159,7 @@ class Outbox:
     def adopt(self, sink: SinkRow, stamp: str, actor: str, reason: str = "") -> None:
         """Record that a sink took over its place from another home or sink with this stamp; it is to be compared."""
         with self._store.write() as writing:
-            values = {"stamp": stamp, "compared": _TO_COMPARE, **_WELL}
+            values = {"stamp": stamp, "compared": TO_COMPARE, **_WELL}
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
             writing.record("sink adopted", actor=actor, reason=f"{sink.name} {reason}".strip())
 
@@ -312,7 +262,7 @@ class Outbox:
 
     def recheck(self, sink: SinkRow) -> SinkRow:
         """Request a comparison: the place is not as the last delivery left it."""
-        return self._set(sink, {"compared": _TO_COMPARE})
+        return self._set(sink, {"compared": TO_COMPARE})
 
     def caught_up(self, sink: SinkRow) -> SinkRow:
         """Record that a sink has everything now."""
@@ -372,7 +322,7 @@ def lacks_triggers(reading: Reading) -> bool:
 
 def compare_all(writing: Writing) -> None:
     """Let each sink be compared, because the library or its home is another one, and note its changes."""
-    writing.execute(update(sinks_table).values(compared=_TO_COMPARE, not_before=0))
+    writing.execute(update(sinks_table).values(compared=TO_COMPARE, not_before=0))
     _watch(writing)
 
 

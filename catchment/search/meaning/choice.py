@@ -7,10 +7,10 @@ import re
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import DEFAULT_MODEL, OFF
 from catchment.runtime.addresses import is_local
+from catchment.search.meaning.meaning_status import IS_OFF
 from catchment.search.meaning.models import Model
 
 _ENDPOINT = re.compile(r"(ollama|openai):(.+)@(https?://.+)")
-IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 
 
 def load(setting: str, threads: int = 1) -> Model:

@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space
-from catchment.search.meaning.choice import IS_OFF, load
+from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import embed, embed_titles
+from catchment.search.meaning.meaning_status import IS_OFF
 from catchment.search.meaning.models import Model
 from catchment.search.meaning.vectors import Chance, Near, Vectors
 

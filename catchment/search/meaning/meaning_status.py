@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from catchment.ledger import OFF, Ledger
+from catchment.records.standing import OFF
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from catchment.search.meaning.choice import IS_OFF
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
+
+IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 
 
 @dataclass(frozen=True, slots=True)

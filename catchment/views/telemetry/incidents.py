@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from catchment.errors import NotFound, PageSilent
-from catchment.ledger import FAILED_OUTCOMES, Incident, Ledger, ListPage, QuarantineEntry, SyncRow
+from catchment.records.rows import FAILED_OUTCOMES, QuarantineEntry, SyncRow
+from catchment.records.standing import Incident, ListPage
 from catchment.runtime import web_process
 from catchment.runtime.home import Home
 from catchment.telemetry.incidents import ReasonCode, rank
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
 
 _SHOWN = 50
 _BEFORE = timedelta(minutes=5)
@@ -77,8 +81,8 @@ def loud(found: Iterable[IncidentView]) -> tuple[IncidentView, ...]:
 def current(home: Home, ledger: Ledger) -> tuple[IncidentView, ...]:
     """Return the open incidents as the web process knows them, or as they are stored if it does not respond."""
     try:
-        return tuple(map(_of_json, web_process.fetch(home, "/incidents")["open"]))
-    except (PageSilent, KeyError, TypeError, ValueError):  # It is not running, or has another version.
+        return web_process.fetch(home, "/incidents", IncidentsView).open
+    except PageSilent:
         return opened(ledger)
 
 
@@ -120,11 +124,6 @@ def sentence(found: Sequence[IncidentView], troubles: int = 0) -> str:
 
 def _concerns(sync: SyncRow, found: Incident) -> bool:
     return sync.outcome in (None, *FAILED_OUTCOMES) and (found.closed_at is None or sync.began <= found.closed_at)
-
-
-def _of_json(row: Mapping[str, Any]) -> IncidentView:
-    """Return an incident without its timeline."""
-    return IncidentView(**{**row, "timeline": (), "affects": Affected(row["affects"]["source"])})
 
 
 def _view(one: Incident) -> IncidentView:

@@ -157,4 +157,4 @@ def outcome(home: Home, source: Source) -> str | None:
 
 def attempts(home: Home, source: Source) -> dict[int, int]:
     with closing(Ledger.inspect(home.database_url)) as ledger:
-        return dict(Counter(job.attempt for job in ledger.queue.jobs(source=source.name)))
+        return dict(Counter(job.attempts for job in ledger.queue.jobs(source=source.name)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,6 +50,14 @@ class SyncView:
     undone_by: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class SyncAndChanges:
+    """A sync, and a part of the paths that it added, changed, moved and deleted, by name."""
+
+    sync: SyncView
+    changes: Mapping[ChangeKind, ListPage[PathChange]]
+
+
 def syncs(ledger: Ledger, source: str | None = None, *, after: str | None = None, limit: int = 50) -> ListPage[SyncRow]:
     """Return the syncs of a source or of all in parts, newest first. Raises NotFound."""
     return ledger.syncs.page(ledger.sources.get(source).id if source else None, after=after, limit=limit)
@@ -65,6 +74,15 @@ def sync(ledger: Ledger, number: int) -> SyncView:
         ledger.undo.refusal(number),
         ledger.undo.undone_by(number),
     )
+
+
+def sync_and_changes(
+    ledger: Ledger, number: int, kind: ChangeKind | None = None, *, after: str | None = None, limit: int = 50
+) -> SyncAndChanges:
+    """Return a sync with the paths that it changed, at most `limit` of each kind. `kind`: only these. Raises NotFound."""
+    view = sync(ledger, number)
+    kinds = [kind] if kind else [each for each in ChangeKind if getattr(view.changes, each)]
+    return SyncAndChanges(view, {each: changes(ledger, number, each, after=after, limit=limit) for each in kinds})
 
 
 def changes(

@@ -241,9 +241,12 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in its current state. `backfill`: the number of the one that added it. `replay_of`: the job that it repeats."""
+    """A job in its current state. `backfill`: the number of the one that added it. `replay_of`: the job that it repeats.
 
-    id: int
+    `next_attempt`: when it is tried again, if it waits for that.
+    """
+
+    job: int
     source: str
     kind: str
     item_id: int
@@ -252,9 +255,10 @@ class JobRow:
     current: bool
     state: JobState
     reason: str | None
-    attempt: int
+    attempts: int
     enqueued: datetime
     not_before: datetime
+    next_attempt: datetime | None
     finished: datetime | None
     token: int | None
     owner: str | None
@@ -263,11 +267,6 @@ class JobRow:
     sync_id: int | None
     backfill: int | None
     replay_of: int | None
-
-    @property
-    def next_attempt(self) -> datetime | None:
-        """When it is tried again, if it waits for that."""
-        return self.not_before if self.state is JobState.RETRYING else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +390,8 @@ class Ranking(NamedTuple):
     is_capped: bool = False
 
 
-class ConversationMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ConversationMessage:
     """A message in a conversation. `sent` is aware UTC, or None if its date is invalid."""
 
     document: int
@@ -402,7 +402,8 @@ class ConversationMessage(NamedTuple):
     item: str
 
 
-class Attached(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Attached:
     """A file attached to a message, and its document, if any."""
 
     part: str

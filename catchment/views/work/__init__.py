@@ -1,0 +1,1 @@
+"""The work: jobs, syncs and backfills."""
