@@ -87,7 +87,7 @@ class WebConnector:
 
     def probe(self) -> str:
         """Read the first address and describe it in one line."""
-        name, *more_names = self._settings.addresses
+        name, *others = self._settings.addresses
         try:
             seed = self._seed(name)
         except Skipped as error:
@@ -98,7 +98,7 @@ class WebConnector:
             raise SourceUnavailable(f"{error}; correct the address, or try again later") from error
         finally:
             self.close()
-        return f"{_description(seed)}{f', and {len(more_names)} more' if more_names else ''}"
+        return f"{_described(seed)}{f', and {len(others)} more' if others else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         list_store, page_store = self._store("lists"), self._store("pages")
@@ -224,7 +224,7 @@ class WebConnector:
         return ResponseStore(self.folder / name)
 
 
-def _description(seed: Seed) -> str:
+def _described(seed: Seed) -> str:
     """Return what a seed is, in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
@@ -237,10 +237,10 @@ def _description(seed: Seed) -> str:
             raise SourceInvalid(f"{place}: {error}; correct the address") from error
         return f"{feed.title or place}: feed with {len(feed.entries):,} entries"
     try:
-        addresses = seed.listing.addresses
+        found = seed.listing.addresses
     except ItemError as error:
         raise SourceInvalid(f"{place}: {error}; correct the list") from error
-    hosts = len({host_of(entry.address) for entry in addresses})
+    hosts = len({host_of(entry.address) for entry in found})
     noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
     refusal = f"; {seed.listing.refusal}" if seed.listing.refused else ""
-    return f"{place}: {len(addresses):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"
+    return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"

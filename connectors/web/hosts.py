@@ -78,14 +78,14 @@ class PageRequest(NamedTuple):
 
 
 class HostAway(FetchFailed):
-    """The host is left alone, and the address was not requested or had no answer. `since`: when that began."""
+    """The host is left alone, and the address was not requested or had no answer. `failing`: since when."""
 
-    def __init__(self, host: str, since: datetime) -> None:
-        super().__init__(host, since)
-        self.host, self.since = host, since
+    def __init__(self, host: str, failing: datetime) -> None:
+        super().__init__(host, failing)
+        self.host, self.failing = host, failing
 
     def __str__(self) -> str:
-        return f"{self.host}: does not answer since {self.since:%Y-%m-%d}; it is asked again, ever later"
+        return f"{self.host}: does not answer since {self.failing:%Y-%m-%d}; it is asked again, ever later"
 
 
 class NoSuchAddress(FetchFailed):

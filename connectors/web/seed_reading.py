@@ -321,8 +321,8 @@ class Seeds:
         is_new = self._kind(address) is None and address in self._run.settings.addresses
         if is_new or seed.kind is not SeedKind.PAGE:
             self._keep(seed)
-        problem = "answers with a page, not a feed; correct it in its list, or sign in to your network"
-        return NoSuchAddress(f"{host_of(address)}: {problem}")
+        wrong = "answers with a page, not a feed; correct it in its list, or sign in to your network"
+        return NoSuchAddress(f"{host_of(address)}: {wrong}")
 
     def _keep(self, seed: Seed) -> None:
         response = seed.response

@@ -100,8 +100,8 @@ class WebSettings(SourceSettings):
     @cached_property
     def allowed(self) -> AllowedHosts:
         """The hosts that may be asked: those listed, and those of the addresses. Each is a scope of the consent."""
-        own = (name_of(host_of(address)) for address in self.addresses if "://" in address)
-        return AllowedHosts((*self.hosts, *own))
+        own_hosts = (name_of(host_of(address)) for address in self.addresses if "://" in address)
+        return AllowedHosts((*self.hosts, *own_hosts))
 
 
 def read_addresses(path: Path) -> SeedAddresses:

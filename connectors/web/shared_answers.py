@@ -48,11 +48,11 @@ class SharedAnswers:
         if not self._places:
             for place, item in self._items.items():
                 self._places.setdefault((host_of(place), parts_of(item.version)[0]), place)
-        other = self._places.setdefault((host, text), locator)
+        place_of_text = self._places.setdefault((host, text), locator)
         # Two addresses of one page change together.
-        return other != locator and self._known(other) != self._known(locator)
+        return place_of_text != locator and self._known_text(place_of_text) != self._known_text(locator)
 
-    def _known(self, locator: str) -> str:
+    def _known_text(self, locator: str) -> str:
         return parts_of(self._items[locator].version)[0] if locator in self._items else ""
 
     def hold(self, host: str, answer: WaitingAnswer) -> list[WaitingAnswer]:

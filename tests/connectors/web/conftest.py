@@ -58,8 +58,8 @@ class Backoff(Pace):
         try:
             yield Transfer(cost)
         except RateLimited as error:
-            if (wanted := error.retry_after or 0) > 120:
-                self._paused[at.host] = now + wanted
+            if (pause := error.retry_after or 0) > 120:
+                self._paused[at.host] = now + pause
             raise
         except SourceUnavailable:
             self.breakers[at.host] = breaker.failed(int(now * TOKEN))
@@ -81,11 +81,11 @@ class Reader:
         self.pace = Backoff(self.clock)
 
     def connector(self, *addresses: str, **settings: object) -> WebConnector:
-        given = {"addresses": addresses, "every_seconds": 0.01, **settings}
-        made = WebConnector(WebSettings.model_validate(given))
-        made.folder = self.folder
-        made.pace = self.pace
-        return made
+        options = {"addresses": addresses, "every_seconds": 0.01, **settings}
+        source = WebConnector(WebSettings.model_validate(options))
+        source.folder = self.folder
+        source.pace = self.pace
+        return source
 
     def sync(self, source: WebConnector, *, deep: bool = False, cut: int | None = None, fetch: bool = True) -> Report:
         try:
@@ -93,11 +93,11 @@ class Reader:
         finally:
             source.close()
 
-    def asked(self, action: Callable[[], object]) -> list[Request]:
+    def requests_of(self, action: Callable[[], object]) -> list[Request]:
         """Return the requests that an action sends, without those for robots.txt."""
-        before = len(self.web.requests)
+        number = len(self.web.requests)
         action()
-        return [request for request in self.web.requests[before:] if request.path != "/robots.txt"]
+        return [request for request in self.web.requests[number:] if request.path != "/robots.txt"]
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def small_web() -> Iterator[SmallWeb]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(connector, "present", made)
-    return made
+    fixed_clock = Clock()
+    monkeypatch.setattr(connector, "present", fixed_clock)
+    return fixed_clock
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def reader(small_web: SmallWeb, clock: Clock, tmp_path: Path) -> Reader:
 def entry(number: object, link: str = "", *, full: str = "", summary: str = "", title: str = "") -> str:
     """Return an entry of an RSS feed."""
     text = f"<content:encoded><![CDATA[{full}]]></content:encoded>" if full else f"<description>{summary}</description>"
-    named = f"<link>{link}</link>" if link else ""
-    return ENTRY.format(id=number, link=named, title=title or f"Entry {number}", text=text)
+    link_element = f"<link>{link}</link>" if link else ""
+    return ENTRY.format(id=number, link=link_element, title=title or f"Entry {number}", text=text)
 
 
 def rss(*entries: str, title: str = "Blog") -> str:

@@ -1,7 +1,7 @@
 """A web of many hosts on loopback: pages with versions, delays, refusals, and a record of every request.
 
 Hosts have addresses of their own (127.0.1.1, 127.0.1.2, …) with one port, so that any process reaches them without a resolver.
-`named` adds a host that is addressed by name; its client resolves the name with `SmallWeb.resolve`.
+`add_name` adds a host that is addressed by name; its client resolves the name with `SmallWeb.resolve`.
 """
 
 from __future__ import annotations
@@ -152,12 +152,12 @@ class SmallWeb:
         """Add a host that refuses connections."""
         return self._new()
 
-    def named(self, name: str, host: Host | None = None) -> Host:
+    def add_name(self, name: str, host: Host | None = None) -> Host:
         """Add a host that is known by name, at the address of the first one; or a name of `host`, with its pages."""
-        added = Host(f"{name}:{self.port}") if host is None else replace(host, name=f"{name}:{self.port}")
-        self._by_name[added.name] = added
+        new_host = Host(f"{name}:{self.port}") if host is None else replace(host, name=f"{name}:{self.port}")
+        self._by_name[new_host.name] = new_host
         self._at[name] = host.name.partition(":")[0] if host else "127.0.1.1"
-        return added
+        return new_host
 
     def resolve(self, name: str, port: int) -> list[str]:
         """Resolve names of hosts of this web, and IP addresses."""
@@ -190,7 +190,7 @@ class SmallWeb:
         assert task
         self._tasks.add(task)
         try:
-            while await self._one(reader, writer):
+            while await self._answer_request(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
@@ -198,10 +198,10 @@ class SmallWeb:
             self._tasks.discard(task)
             writer.transport.abort() if task.cancelling() else writer.close()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request. Returns whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        arrived = time.monotonic()
+        arrival = time.monotonic()
         path = head[0].split(" ")[1]
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         host = self._by_name.get(headers.get("host", ""))
@@ -209,7 +209,7 @@ class SmallWeb:
         is_same = page.status == 200 and page.raw is None and _is_same(page, headers)
         status = 304 if is_same else page.status
         if host:
-            host.requests.append(Request(arrived, path, status, headers))
+            host.requests.append(Request(arrival, path, status, headers))
         if page.delay:
             await asyncio.sleep(page.delay)
         if page.raw is not None:

@@ -79,10 +79,10 @@ def pace() -> RecordedPace:
 @pytest.fixture
 def client_of(web: SmallWeb, pace: RecordedPace) -> Iterator[Callable[..., WebClient]]:
     """Make a client. It may request all hosts of the web, unless `allowed` is given."""
-    made: list[WebClient] = []
+    clients: list[WebClient] = []
 
     def make(*allowed: str, **options: Any) -> WebClient:
-        names = allowed or [known.name for known in web.hosts]
+        names = allowed or [host.name for host in web.hosts]
         client = WebClient(
             AllowedHosts(names),
             lambda: pace,
@@ -90,11 +90,11 @@ def client_of(web: SmallWeb, pace: RecordedPace) -> Iterator[Callable[..., WebCl
             resolve=web.resolve,
             **{"seconds": 10.0, "most_bytes": LONG, **options},
         )
-        made.append(client)
+        clients.append(client)
         return client
 
     yield make
-    for client in made:
+    for client in clients:
         client.close()
 
 
@@ -162,8 +162,8 @@ def test_unchanged_page_is_not_sent_again_and_costs_a_request(
 def test_validators_are_sent_to_the_address_that_gave_them_only(client: WebClient, host: Host) -> None:
     host.pages |= {"/latest": Page.moved("/1", 302), "/1": Page.of("one"), "/2": Page.of("two")}
     first = client.get(host.address("/latest"))
-    again = client.get(host.address("/latest"), etag=first.etag, validated=first.address)
-    assert again.status == 304
+    repeated = client.get(host.address("/latest"), etag=first.etag, validated=first.address)
+    assert repeated.status == 304
     host.pages["/latest"] = Page.moved("/2", 302)
     client.get(host.address("/latest"), etag=first.etag, validated=first.address)
     assert [request.path for request in host.requests if request.is_conditional] == ["/1"]
@@ -269,7 +269,7 @@ def test_gone_page_is_a_response(client: WebClient, host: Host, status: int) -> 
 def test_request_that_was_never_sent_gives_its_tokens_back(
     client_of: Callable[..., WebClient], web: SmallWeb, pace: RecordedPace
 ) -> None:
-    dead, inner, unknown = web.dead(), web.named("inner.example"), f"unknown.example:{web.port}"
+    dead, inner, unknown = web.dead(), web.add_name("inner.example"), f"unknown.example:{web.port}"
     client = client_of(dead.name, "inner.example", unknown)
     with pytest.raises(SourceUnavailable):
         client.get(dead.address())
@@ -365,10 +365,10 @@ def test_oversized_response_is_skipped_in_little_memory(client: WebClient, host:
 def test_body_is_decoded_in_any_pieces(encoding: str, data: bytes) -> None:
     chance = random.Random(7)
     for size in (1, 2, 5, 10_000):
-        pieces, left = [], data
-        while left:
+        pieces, remaining = [], data
+        while remaining:
             number = chance.randint(1, size)
-            pieces, left = [*pieces, left[:number]], left[number:]
+            pieces, remaining = [*pieces, remaining[:number]], remaining[number:]
         assert decoded(pieces, encoding, most=3_996) == b"text" * 999
     with pytest.raises(Skipped):
         decoded([data], encoding, most=3_995)
@@ -405,17 +405,17 @@ def test_certificate_of_an_unknown_authority_is_refused(
     plain, secure = web.hosts[0], web.add(context)
     secure.pages |= {"/": Page.of("text"), "/down": Page.moved(plain.address("/"))}
     plain.put("/", "plain")
-    named = web.named("tls.example", secure)
-    client = client_of(named.name)
+    named_host = web.add_name("tls.example", secure)
+    client = client_of(named_host.name)
     with pytest.raises(SourceUnavailable, match="certificate"):
-        client.get(named.address())
+        client.get(named_host.address())
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca"))
     authorities.cache_clear()
     try:
-        assert client_of(named.name).get(named.address()).body == b"text"
+        assert client_of(named_host.name).get(named_host.address()).body == b"text"
         secure.pages["/default"] = Page.moved("http://tls.example/")
         with pytest.raises(HostNotAllowed, match=r"tls\.example:80"):
-            client_of(named.name, "tls.example").get(named.address("/default"))
-        assert client_of(named.name, plain.name).get(named.address("/down")).body == b"plain"
+            client_of(named_host.name, "tls.example").get(named_host.address("/default"))
+        assert client_of(named_host.name, plain.name).get(named_host.address("/down")).body == b"plain"
     finally:
         authorities.cache_clear()

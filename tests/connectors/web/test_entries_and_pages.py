@@ -60,11 +60,11 @@ def test_summary_is_the_document_until_the_page_can_be_read(
     report = reader.sync(source)
     address = blog.address("/a")
     assert report.failed == {}
-    found = _document(reader, address)
-    assert "A summary about the stile" in found.text
-    assert (found.author, found.created and found.created.date().isoformat()) == ("Ada Weir", "2024-05-06")
+    document = _document(reader, address)
+    assert "A summary about the stile" in document.text
+    assert (document.author, document.created and document.created.date().isoformat()) == ("Ada Weir", "2024-05-06")
     assert reason in _warning(reader, address)
-    assert reader.asked(lambda: reader.sync(source)) == [
+    assert reader.requests_of(lambda: reader.sync(source)) == [
         request for request in blog.requests[-1:] if request.path == "/feed"
     ]
     blog.put("/a", page(_LONG))
@@ -92,9 +92,9 @@ def test_page_without_text_does_not_replace_the_summary(blog: Host, reader: Read
     source = reader.connector(_feed(blog))
     blog.pages["/a"] = answer
     assert reader.sync(source).failed == {}
-    found = _document(reader, blog.address("/a"))
-    assert "A summary about the stile" in found.text
-    assert (found.author, found.properties["tags"]) == ("Ada Weir", ["Oak"])
+    document = _document(reader, blog.address("/a"))
+    assert "A summary about the stile" in document.text
+    assert (document.author, document.properties["tags"]) == ("Ada Weir", ["Oak"])
 
 
 def test_page_with_the_words_of_the_summary_is_kept_alone(blog: Host, reader: Reader) -> None:
@@ -118,11 +118,11 @@ def test_feed_states_what_its_page_does_not(blog: Host, reader: Reader, meta: st
     source = reader.connector(_feed(blog))
     blog.put("/a", f"<html><head>{meta}</head><body><p>{_LONG}</p></body></html>")
     reader.sync(source)
-    found = _document(reader, blog.address("/a"))
-    assert (found.author, found.created and found.created.date().isoformat()) == (author, created)
+    document = _document(reader, blog.address("/a"))
+    assert (document.author, document.created and document.created.date().isoformat()) == (author, created)
     modified = reader.ledger.rows[blog.address("/a")].item.modified
     assert modified is not None and modified.date().isoformat() == "2024-05-06"
-    assert "date-from" not in found.properties
+    assert "date-from" not in document.properties
 
 
 def test_entry_with_its_page_costs_no_further_request_and_is_not_read_twice(
@@ -136,7 +136,7 @@ def test_entry_with_its_page_costs_no_further_request_and_is_not_read_twice(
         report = reader.sync(source)
         assert (address in report.changed, len(blog.paths)) == (False, 4 + number)
     clock.wait(days=2)
-    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304, 304]
+    assert [request.status for request in reader.requests_of(lambda: reader.sync(source))] == [304, 304]
 
 
 def _entry_alone(blog: Host) -> str:
@@ -150,8 +150,8 @@ def test_changed_page_of_an_unchanged_feed_keeps_its_summary(blog: Host, reader:
     blog.change("/a", page(f"{_LONG} The weir froze."))
     clock.wait(days=2)
     assert reader.sync(source).changed == {address}
-    found = _document(reader, address)
-    assert "froze" in found.text and "stile" in found.text and found.author == "Ada Weir"
+    document = _document(reader, address)
+    assert "froze" in document.text and "stile" in document.text and document.author == "Ada Weir"
 
 
 def test_changed_summary_is_taken_at_the_next_look_at_the_page(blog: Host, reader: Reader, clock: Clock) -> None:
@@ -159,22 +159,22 @@ def test_changed_summary_is_taken_at_the_next_look_at_the_page(blog: Host, reade
     address = blog.put("/a", page(_LONG))
     reader.sync(source)
     _feed(blog, "A summary about the turnstile")
-    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/feed"]
+    assert [request.path for request in reader.requests_of(lambda: reader.sync(source))] == ["/feed"]
     clock.wait(days=2)
-    assert [(request.path, request.status) for request in reader.asked(lambda: reader.sync(source))] == [
+    assert [(request.path, request.status) for request in reader.requests_of(lambda: reader.sync(source))] == [
         ("/feed", 304),
         ("/a", 200),
     ]
     assert "turnstile" in _document(reader, address).text
     clock.wait(days=7)
-    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304, 304]
+    assert [request.status for request in reader.requests_of(lambda: reader.sync(source))] == [304, 304]
 
 
 def test_changed_summary_of_a_page_that_cannot_be_read_is_taken_at_once(blog: Host, reader: Reader) -> None:
     source = reader.connector(_feed(blog))
     reader.sync(source)
     _feed(blog, "A summary about the turnstile")
-    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/feed"]
+    assert [request.path for request in reader.requests_of(lambda: reader.sync(source))] == ["/feed"]
     assert "turnstile" in _document(reader, blog.address("/a")).text
 
 
@@ -202,10 +202,10 @@ def test_page_that_moves_or_has_a_second_address_is_read(blog: Host, reader: Rea
     source = reader.connector(_feed(blog))
     blog.put("/a", page(_LONG))
     reader.sync(source)
-    moved, second = blog.put("/b", page(_LONG)), blog.put("/c", page(_LONG))
-    blog.put("/feed", rss(entry(1, moved, summary="On the stile"), entry(2, second, summary="On the gate")))
-    assert reader.sync(source).moved == {blog.address("/a"): moved}
-    for address, word in ((moved, "stile"), (second, "gate")):
+    old_address, second = blog.put("/b", page(_LONG)), blog.put("/c", page(_LONG))
+    blog.put("/feed", rss(entry(1, old_address, summary="On the stile"), entry(2, second, summary="On the gate")))
+    assert reader.sync(source).moved == {blog.address("/a"): old_address}
+    for address, word in ((old_address, "stile"), (second, "gate")):
         text = _document(reader, address).text
         assert _LONG in text and word in text
 
@@ -239,8 +239,8 @@ def test_entry_and_page_are_fetched_again_by_one_request(blog: Host, reader: Rea
         reader.sync(source)
     assert row.content is not None
     before = len(blog.paths)
-    again = source.fetch(row.item)
-    assert (again.data, again.summary) == (row.content.data, row.content.summary)
+    content = source.fetch(row.item)
+    assert (content.data, content.summary) == (row.content.data, row.content.summary)
     assert blog.paths[before:] in (["/a"], ["/robots.txt", "/a"])
 
 
@@ -260,20 +260,20 @@ def test_title_of_the_feed_is_first_and_that_of_the_page_an_alias(blog: Host, re
     source = reader.connector(_feed(blog))
     address = blog.put("/a", f"<html><head><title>Quite another</title></head><body><p>{_LONG}</p></body></html>")
     reader.sync(source)
-    found = _document(reader, address)
-    assert (found.title, found.properties["aliases"]) == ("Entry 1", ["Quite another"])
+    document = _document(reader, address)
+    assert (document.title, document.properties["aliases"]) == ("Entry 1", ["Quite another"])
     blog.change("/a", f"<html><head><title>entry 1 | Blog</title></head><body><h1>entry 1</h1><p>{_LONG}</p>")
     reader.sync(source, deep=True)
-    found = _document(reader, address)
-    assert found.title == "Entry 1" and "aliases" not in found.properties
+    document = _document(reader, address)
+    assert document.title == "Entry 1" and "aliases" not in document.properties
 
 
 def test_titles_of_all_feeds_are_kept(blog: Host, reader: Reader) -> None:
     address = blog.put("/a", f"<html><head><title>Quite another</title></head><body><p>{_LONG}</p></body></html>")
     feeds = [blog.put(f"/{name}", rss(entry(name, address, summary=_LONG, title=name))) for name in ("One", "Two")]
     reader.sync(reader.connector(*feeds))
-    found = _document(reader, address)
-    assert (found.title, found.properties["aliases"], found.text) == ("One", ["Two", "Quite another"], _LONG)
+    document = _document(reader, address)
+    assert (document.title, document.properties["aliases"], document.text) == ("One", ["Two", "Quite another"], _LONG)
 
 
 @pytest.mark.parametrize("title", ["You need to enable JavaScript to run this app.", "Bitte Javascript aktivieren!"])
@@ -282,8 +282,8 @@ def test_request_for_scripts_is_no_text_of_an_entry(blog: Host, reader: Reader, 
     body = f"<div id=root></div><noscript>{title}</noscript>"
     address = blog.put("/a", f"<!DOCTYPE html><html><head><title>App</title></head><body>{body}</body></html>")
     reader.sync(source)
-    found = _document(reader, address)
-    assert (found.title, found.text) == ("Entry 1", "")
+    document = _document(reader, address)
+    assert (document.title, document.text) == ("Entry 1", "")
 
 
 @pytest.mark.parametrize("kind", ["full", "summary"])
@@ -303,26 +303,26 @@ def test_date_of_an_entry_in_the_future_is_none(blog: Host, reader: Reader, kind
     dates = "<pubDate>Fri, 07 Mar 2025 10:00:00 GMT</pubDate><atom:updated>2099-03-07T10:00:00Z</atom:updated>"
     future = "<pubDate>Sat, 07 Mar 2099 10:00:00 GMT</pubDate>"
     first, second = (
-        entry(number, blog.address(f"/{number}"), **{kind: "Some text"}).replace("</title>", f"</title>{told}")
-        for number, told in enumerate((dates, future))
+        entry(number, blog.address(f"/{number}"), **{kind: "Some text"}).replace("</title>", f"</title>{date}")
+        for number, date in enumerate((dates, future))
     )
     blog.put("/0", page(_LONG))
     blog.pages["/1"] = Page.of(page(_LONG + " More of it."), "text/html")
     blog.pages["/1"] = replace(blog.pages["/1"], modified="Sat, 07 Mar 2099 10:00:00 GMT")
     feed = rss(first, second).replace("<rss ", '<rss xmlns:atom="http://www.w3.org/2005/Atom" ')
     reader.sync(reader.connector(blog.put("/feed", feed)))
-    found = [reader.ledger.rows[blog.address(f"/{number}")].item.modified for number in range(2)]
-    assert [day and day.year for day in found] == [2025, None]
+    days = [reader.ledger.rows[blog.address(f"/{number}")].item.modified for number in range(2)]
+    assert [day and day.year for day in days] == [2025, None]
 
 
 def test_new_address_of_a_redirect_is_kept(blog: Host, reader: Reader) -> None:
-    moved, target = blog.address("/a"), blog.put("/target", page(_LONG))
+    old_address, target = blog.address("/a"), blog.put("/target", page(_LONG))
     blog.pages["/a"] = Page.moved("/target")
-    entries = entry(1, moved, summary="Short"), entry(2, target, summary="Other"), entry(3, full="Whole")
+    entries = entry(1, old_address, summary="Short"), entry(2, target, summary="Other"), entry(3, full="Whole")
     reader.sync(reader.connector(blog.put("/feed", rss(*entries))))
     metadata = {place: row.content.metadata for place, row in reader.ledger.rows.items() if row.content}
-    assert metadata.pop(moved) == {"url": moved, "redirected": target}
-    assert all("redirected" not in each for each in metadata.values()) and len(metadata) == 2
+    assert metadata.pop(old_address) == {"url": old_address, "redirected": target}
+    assert all("redirected" not in facts for facts in metadata.values()) and len(metadata) == 2
 
 
 def test_fragment_of_a_link_is_kept(blog: Host, reader: Reader) -> None:
@@ -330,10 +330,10 @@ def test_fragment_of_a_link_is_kept(blog: Host, reader: Reader) -> None:
     blog.put("/b", page(f"{_LONG} Again."))
     links = [blog.address(path) for path in ("/a#part", "/b#!/x", "/c#one", "/c#two")]
     entries = [entry(number, link, summary="Short" * (number + 1)) for number, link in enumerate(links[:1] + links[2:])]
-    listed = blog.put("/list", f"{links[1]}\n", "text/plain")
-    reader.sync(reader.connector(blog.put("/feed", rss(*entries)), listed))
-    found = sorted(row.content.metadata["url"] for row in reader.ledger.rows.values() if row.content)
-    assert found == links
+    text_list = blog.put("/list", f"{links[1]}\n", "text/plain")
+    reader.sync(reader.connector(blog.put("/feed", rss(*entries)), text_list))
+    addresses = sorted(row.content.metadata["url"] for row in reader.ledger.rows.values() if row.content)
+    assert addresses == links
 
 
 @pytest.mark.parametrize(
@@ -350,12 +350,12 @@ def test_entry_without_title_and_text_is_no_document(blog: Host, reader: Reader,
     for _ in range(2):
         report = reader.sync(source)
         assert (len(reader.ledger.present()), report.failed, report.deleted) == (1, {}, set())
-    kept = rss("<item><guid>1</guid><description>&lt;img src='/x.png'&gt;</description></item>")
-    assert len(reader.sync(reader.connector(blog.put("/pictures", kept))).new) == 1
+    picture = rss("<item><guid>1</guid><description>&lt;img src='/x.png'&gt;</description></item>")
+    assert len(reader.sync(reader.connector(blog.put("/pictures", picture))).new) == 1
 
 
 def test_page_with_a_nul_character_is_read(blog: Host, reader: Reader) -> None:
     address = blog.put("/a", f"<!DOCTYPE html><html><body><p>A \0 in it. {_LONG}</p></body></html>")
     reader.sync(reader.connector(address))
-    found = _document(reader, address)
-    assert _LONG in found.text and found.media_type == "text/html"
+    document = _document(reader, address)
+    assert _LONG in document.text and document.media_type == "text/html"

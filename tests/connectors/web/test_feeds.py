@@ -578,10 +578,10 @@ def test_feed_may_be_empty(text: str) -> None:
 def test_odd_value_of_a_json_feed_costs_no_other_entry(odd: str) -> None:
     entries = f'{{{odd}}}, {{"id": "good", "content_text": "Rising"}}'
     text = f'{{"version": "https://jsonfeed.org/version/1.1", "items": [{entries}]}}'
-    found = read(text.encode(errors="surrogateescape")).entries
-    assert len(found) == 2 and found[1].id == "good"
-    assert repr(found).isprintable()
-    "".join((found[0].id, found[0].title, found[0].html)).encode()
+    feed_entries = read(text.encode(errors="surrogateescape")).entries
+    assert len(feed_entries) == 2 and feed_entries[1].id == "good"
+    assert repr(feed_entries).isprintable()
+    "".join((feed_entries[0].id, feed_entries[0].title, feed_entries[0].html)).encode()
 
 
 @pytest.mark.parametrize(
@@ -604,8 +604,8 @@ def test_element_that_the_parser_fails_on_costs_no_entry(element: str) -> None:
 
 def test_relative_links_of_an_entry_have_their_base() -> None:
     inner = '<content type="html" xml:base="c/">&lt;a href="d"&gt;d&lt;/a&gt;</content>'
-    given = first(atom(inner, more=' xml:base="https://other.example/a/"')).html
-    assert given == '<base href="https://other.example/a/c/"><a href="d">d</a>'
+    html = first(atom(inner, more=' xml:base="https://other.example/a/"')).html
+    assert html == '<base href="https://other.example/a/c/"><a href="d">d</a>'
 
 
 def test_repeated_entry_is_returned_once_in_its_latest_state() -> None:
@@ -643,15 +643,15 @@ _WITHOUT_NAME = (_ITEMS["one ID, no title"], _ITEMS["nothing"])
 @pytest.mark.parametrize("item", _ITEMS.values(), ids=_ITEMS)
 def test_each_entry_has_an_id_of_its_own(item: str) -> None:
     items = [item.format(n=n) + f"<description>It was {n} m</description>" for n in (1, 2, 3)]
-    given = read(rss("</item><item>".join((*items, items[0])))).entries
-    assert sorted(re.findall("It was . m", entry.html)[0] for entry in given) == [
+    entries = read(rss("</item><item>".join((*items, items[0])))).entries
+    assert sorted(re.findall("It was . m", entry.html)[0] for entry in entries) == [
         "It was 1 m",
         "It was 2 m",
         "It was 3 m",
     ]
-    assert len({entry.id for entry in given}) == 3
+    assert len({entry.id for entry in entries}) == 3
     edited = read(rss("</item><item>".join(items).replace("It was 1 m", "It was 4 m"))).entries
-    assert len({entry.id for entry in (*given, *edited)}) == (4 if item in _WITHOUT_NAME else 3)
+    assert len({entry.id for entry in (*entries, *edited)}) == (4 if item in _WITHOUT_NAME else 3)
 
 
 def test_entry_without_id_and_link_keeps_its_derived_id() -> None:
@@ -780,10 +780,10 @@ _MORE = 'xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd" xmlns:media="
         *(
             (
                 rss(f"<link>/1</link>{'<media:description>A caption</media:description>'.join(parts)}", spaces=_MORE),
-                found,
+                expected_text,
                 full,
             )
-            for parts, found, full in (
+            for parts, expected_text, full in (
                 (("<description>The teaser</description>", ""), "The teaser", False),
                 (("", "<description>The teaser</description>"), "The teaser", False),
                 (("", "<content:encoded>All of it</content:encoded>"), "All of it", True),

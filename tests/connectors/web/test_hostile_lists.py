@@ -27,8 +27,8 @@ _INDEX = '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ParserPool]:
-    with ParserPool(2, preload=["connectors.web.seed_reading", "connectors.web.feeds", "feedparser"]) as made:
-        yield made
+    with ParserPool(2, preload=["connectors.web.seed_reading", "connectors.web.feeds", "feedparser"]) as parser_pool:
+        yield parser_pool
 
 
 def sitemap(*addresses: str) -> str:
@@ -134,14 +134,14 @@ def test_list_that_breaks_off_deletes_nothing_and_says_so(
     pages = [host.put(f"/page/{n}", page(f"text {n}")) for n in range(9)]
     feeds = [host.put(f"/feed/{n}", rss(entry(n, host.address(f"/{n}"), full=f"<p>{n}</p>")), _FEED) for n in range(9)]
     maps = [host.put(f"/map/{n}", sitemap(pages[n]), "text/xml") for n in range(9)]
-    whole = {
+    complete_data = {
         "sitemap": sitemap(*pages),
         "gzip": sitemap(*pages),
         "opml": opml(*feeds),
         "file": opml(*feeds),
         "index": _INDEX.format("".join(f"<sitemap><loc>{address}</loc></sitemap>" for address in maps)),
     }[kind].encode()
-    whole = gzip.compress(whole, mtime=0) if kind == "gzip" else whole
+    complete_data = gzip.compress(complete_data, mtime=0) if kind == "gzip" else complete_data
     file = tmp_path / "feeds.opml"
 
     def put(data: bytes) -> None:
@@ -150,15 +150,15 @@ def test_list_that_breaks_off_deletes_nothing_and_says_so(
         else:
             host.pages["/list"] = Page(data, "text/xml")
 
-    put(whole)
+    put(complete_data)
     name = str(file) if kind == "file" else host.address("/list")
     source = parsing(reader.connector(name, hosts=[host.name]), pool)
     reader.sync(source)
     assert len(reader.ledger.documents()) == 9
-    put(whole[: int(len(whole) * cut)])
+    put(complete_data[: int(len(complete_data) * cut)])
     report = reader.sync(source)
     assert report.deleted == set()
     assert list(report.failed) == [file.name if kind == "file" else name]
-    put(whole)
+    put(complete_data)
     report = reader.sync(source)
     assert report.failed == {} and len(reader.ledger.documents()) == 9

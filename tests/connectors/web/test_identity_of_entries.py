@@ -20,12 +20,12 @@ def _rss(version: str) -> Make:
     def make(entries: list[Entry]) -> str:
         items = "".join(
             "<item>"
-            + (f"<guid isPermaLink='false'>{one['id']}</guid>" if "id" in one else "")
-            + (f"<link>{one['link']}</link>" if "link" in one else "")
-            + (f"<enclosure url='{one['file']}' type='audio/mpeg' length='1'/>" if "file" in one else "")
-            + (f"<title>{one['title']}</title>" if "title" in one else "")
-            + f"<description>{one['text']}</description></item>"
-            for one in entries
+            + (f"<guid isPermaLink='false'>{entry['id']}</guid>" if "id" in entry else "")
+            + (f"<link>{entry['link']}</link>" if "link" in entry else "")
+            + (f"<enclosure url='{entry['file']}' type='audio/mpeg' length='1'/>" if "file" in entry else "")
+            + (f"<title>{entry['title']}</title>" if "title" in entry else "")
+            + f"<description>{entry['text']}</description></item>"
+            for entry in entries
         )
         return f'<rss version="{version}"><channel><title>F</title>{items}</channel></rss>'
 
@@ -34,9 +34,9 @@ def _rss(version: str) -> Make:
 
 def _rdf(entries: list[Entry]) -> str:
     items = "".join(
-        f"<item rdf:about='{one.get('id', '')}'><title>{one.get('title', '')}</title>"
-        f"<link>{one.get('link', '')}</link><description>{one['text']}</description></item>"
-        for one in entries
+        f"<item rdf:about='{entry.get('id', '')}'><title>{entry.get('title', '')}</title>"
+        f"<link>{entry.get('link', '')}</link><description>{entry['text']}</description></item>"
+        for entry in entries
     )
     spaces = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"'
     return f"<rdf:RDF {spaces}><channel rdf:about='x'><title>F</title></channel>{items}</rdf:RDF>"
@@ -45,11 +45,11 @@ def _rdf(entries: list[Entry]) -> str:
 def _atom(entries: list[Entry]) -> str:
     items = "".join(
         "<entry>"
-        + (f"<id>{one['id']}</id>" if "id" in one else "")
-        + (f"<link href='{one['link']}'/>" if "link" in one else "")
-        + (f"<link rel='enclosure' href='{one['file']}'/>" if "file" in one else "")
-        + f"<title>{one.get('title', '')}</title><summary>{one['text']}</summary></entry>"
-        for one in entries
+        + (f"<id>{entry['id']}</id>" if "id" in entry else "")
+        + (f"<link href='{entry['link']}'/>" if "link" in entry else "")
+        + (f"<link rel='enclosure' href='{entry['file']}'/>" if "file" in entry else "")
+        + f"<title>{entry.get('title', '')}</title><summary>{entry['text']}</summary></entry>"
+        for entry in entries
     )
     return f'<feed xmlns="http://www.w3.org/2005/Atom"><title>F</title>{items}</feed>'
 
@@ -57,11 +57,11 @@ def _atom(entries: list[Entry]) -> str:
 def _json(entries: list[Entry]) -> str:
     items = [
         {
-            **{name: one[key] for name, key in (("id", "id"), ("url", "link"), ("title", "title")) if key in one},
-            "summary": one["text"],
-            "attachments": [{"url": one["file"], "mime_type": "audio/mpeg"}] if "file" in one else [],
+            **{name: entry[key] for name, key in (("id", "id"), ("url", "link"), ("title", "title")) if key in entry},
+            "summary": entry["text"],
+            "attachments": [{"url": entry["file"], "mime_type": "audio/mpeg"}] if "file" in entry else [],
         }
-        for one in entries
+        for entry in entries
     ]
     return orjson.dumps({"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": items}).decode()
 
@@ -152,8 +152,8 @@ def test_entry_that_gets_a_first_neighbour_keeps_its_identity(
     blog.put("/feed", _FORMATS[form](_entries(blog, identity, _WORDS[:2])))
     report = reader.sync(source)
     assert (len(report.new), report.deleted, len(reader.ledger.present())) == (1, set(), 2)
-    [kept] = [place for place, text in _texts(reader).items() if _WORDS[1] in text]
-    assert reader.ledger.rows[kept].number == number
+    [place] = [place for place, text in _texts(reader).items() if _WORDS[1] in text]
+    assert reader.ledger.rows[place].number == number
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _answers(*answers: list[str]) -> Callable[[str, int], list[str]]:
-    left: Iterator[list[str]] = iter(answers)
-    return lambda *_: next(left)
+    remaining: Iterator[list[str]] = iter(answers)
+    return lambda *_: next(remaining)
 
 
 def test_connection_goes_to_the_address_that_was_checked(attempts: list[str]) -> None:

@@ -74,11 +74,11 @@ def test_line_without_an_address_costs_no_address(bad: str, before: bool) -> Non
     lines = ("# mine", bad, good, "", bad) if before else (good, "", bad)
     data = "".join(f"{line}\n" for line in lines).encode()
     assert kind_of_seed(data, None, "list") == SeedKind.ADDRESSES
-    found = addresses_in(data, SeedKind.ADDRESSES, "")
-    assert [one.address for one in found.addresses] == [good]
-    assert found.refused == ((2, 5) if before else (3,))
-    assert ("2 lines name no address: first line 2 (" if before else "1 line names no address") in found.refusal
-    assert "secret" not in found.refusal
+    listing = addresses_in(data, SeedKind.ADDRESSES, "")
+    assert [entry.address for entry in listing.addresses] == [good]
+    assert listing.refused == ((2, 5) if before else (3,))
+    assert ("2 lines name no address: first line 2 (" if before else "1 line names no address") in listing.refusal
+    assert "secret" not in listing.refusal
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_address_within_a_line_is_found(line: str) -> None:
 
 def test_address_has_the_brackets_that_it_opens() -> None:
     data = b"http://a.example/\nsee (http://a.example/wiki/Weir_(river)), please\nhttp://a.example/x_(y)"
-    found = addresses_in(data, SeedKind.ADDRESSES, "").addresses
-    assert [one.address for one in found][1:] == ["http://a.example/wiki/Weir_(river)", "http://a.example/x_(y)"]
+    entries = addresses_in(data, SeedKind.ADDRESSES, "").addresses
+    assert [entry.address for entry in entries][1:] == ["http://a.example/wiki/Weir_(river)", "http://a.example/x_(y)"]
 
 
 def test_outlines_name_pages_and_other_lists() -> None:
@@ -109,8 +109,8 @@ def test_outlines_name_pages_and_other_lists() -> None:
         '<outline type="link" url="http://a.example/page"/><outline type="link" url="http://a.example/x.opml"/>'
         '<outline type="include" url="http://a.example/more"/><outline xmlUrl="http://a.example/feed" url="http://no/"/>'
     )
-    found = addresses_in(f"<opml><body>{outlines}</body></opml>".encode(), SeedKind.OPML, "").addresses
-    assert [(one.address.rpartition("/")[2], one.is_page) for one in found] == [
+    entries = addresses_in(f"<opml><body>{outlines}</body></opml>".encode(), SeedKind.OPML, "").addresses
+    assert [(entry.address.rpartition("/")[2], entry.is_page) for entry in entries] == [
         ("page", True),
         ("x.opml", False),
         ("more", False),
@@ -147,7 +147,7 @@ def test_opml_lists_each_feed_once() -> None:
 
 
 def test_text_lists_an_address_on_each_line() -> None:
-    assert [one.address for one in addresses_in(LINES.encode(), SeedKind.ADDRESSES, BASE).addresses] == [
+    assert [entry.address for entry in addresses_in(LINES.encode(), SeedKind.ADDRESSES, BASE).addresses] == [
         "https://river.example/1",
         "https://river.example/2",
     ]
@@ -163,7 +163,7 @@ def test_json_lines_list_addresses_and_titles() -> None:
 
 def test_odd_title_of_an_address_costs_no_address() -> None:
     line = b'{"url": "https://a.example/", "title": "cut \\ud83d", "size": 1e999}\n'
-    assert [found.address for found in addresses_in(line, SeedKind.ADDRESSES, "").addresses] == ["https://a.example/"]
+    assert [entry.address for entry in addresses_in(line, SeedKind.ADDRESSES, "").addresses] == ["https://a.example/"]
 
 
 @pytest.mark.parametrize("media_type", ["application/feed+json", "application/rss+xml"])
@@ -178,7 +178,7 @@ def test_reference_to_no_character_costs_no_address(kind: SeedKind) -> None:
         SeedKind.SITEMAP: "<urlset><url><loc>/&#xD83D;</loc></url><url><loc>/1</loc></url></urlset>",
         SeedKind.OPML: '<opml><outline title="&#x110000;" xmlUrl="/&#xD83D;"/><outline xmlUrl="/1"/></opml>',
     }[kind]
-    assert [found.address for found in addresses_in(text.encode(), kind, "https://a.example/").addresses][1:] == [
+    assert [entry.address for entry in addresses_in(text.encode(), kind, "https://a.example/").addresses][1:] == [
         "https://a.example/1"
     ]
 
@@ -194,9 +194,11 @@ def test_page_names_its_feeds() -> None:
     ]
 
 
-@pytest.mark.parametrize(("before", "found"), [(MOST_ADDRESSES - 1, 1), (MOST_ADDRESSES, 0)])
-def test_long_list_is_cut(before: int, found: int) -> None:
-    assert len(addresses_in(b'""\n' * before + b"https://river.example/", SeedKind.ADDRESSES, BASE).addresses) == found
+@pytest.mark.parametrize(("bad_lines", "number"), [(MOST_ADDRESSES - 1, 1), (MOST_ADDRESSES, 0)])
+def test_long_list_is_cut(bad_lines: int, number: int) -> None:
+    assert (
+        len(addresses_in(b'""\n' * bad_lines + b"https://river.example/", SeedKind.ADDRESSES, BASE).addresses) == number
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def _documents(reader: Reader) -> dict[str, Document]:
 
 
 def _texts(reader: Reader) -> list[str]:
-    return sorted(found.text for found in _documents(reader).values())
+    return sorted(document.text for document in _documents(reader).values())
 
 
 def _full(blog: Host, name: str) -> str:
@@ -33,15 +33,15 @@ def _full(blog: Host, name: str) -> str:
 
 
 def _summary(blog: Host, name: str, text: str = "") -> str:
-    said = text or f"Says {name} of {name}birds and {name}trees"
-    return blog.put(f"/{name}", rss(entry(name, blog.address("/a"), summary=said, title=f"Title of {name}")))
+    summary = text or f"Says {name} of {name}birds and {name}trees"
+    return blog.put(f"/{name}", rss(entry(name, blog.address("/a"), summary=summary, title=f"Title of {name}")))
 
 
 def test_full_entries_of_several_feeds_are_documents_of_their_own(blog: Host, reader: Reader, clock: Clock) -> None:
-    one, two, three = (_full(blog, name) for name in ("one", "two", "three"))
-    reader.sync(reader.connector(one))
+    first_feed, second_feed, third_feed = (_full(blog, name) for name in ("one", "two", "three"))
+    reader.sync(reader.connector(first_feed))
     number = reader.ledger.rows[blog.address("/a")].number
-    reader.sync(source := reader.connector(two, one, three))
+    reader.sync(source := reader.connector(second_feed, first_feed, third_feed))
     assert _texts(reader) == ["All of one", "All of three", "All of two"]
     assert reader.ledger.rows[blog.address("/a")].number == number
     blog.change("/three", rss(entry("three", blog.address("/a"), full="<p>All of three, now longer</p>")))
@@ -50,7 +50,7 @@ def test_full_entries_of_several_feeds_are_documents_of_their_own(blog: Host, re
         report = reader.sync(source, deep=deep)
         assert (report.new, report.deleted, report.moved) == (set(), set(), {})
     assert _texts(reader) == ["All of one", "All of three, now longer", "All of two"]
-    report = reader.sync(reader.connector(two, three))
+    report = reader.sync(reader.connector(second_feed, third_feed))
     assert _texts(reader) == ["All of three, now longer", "All of two"]
 
 
@@ -58,38 +58,41 @@ def test_page_has_what_each_feed_says_of_it(blog: Host, reader: Reader, clock: C
     source = reader.connector(_summary(blog, "one"), _summary(blog, "two"))
     address = blog.put("/a", page(_LONG))
     reader.sync(source)
-    for said in ("one", "two"):
-        assert f"Says {said} of {said}birds" in _documents(reader)[address].text
+    for name in ("one", "two"):
+        assert f"Says {name} of {name}birds" in _documents(reader)[address].text
     assert list(_documents(reader)) == [address]
-    for changed in ("one", "two"):
-        blog.change(f"/{changed}", rss(entry(changed, address, summary=f"Now {changed}birds leave {changed}trees")))
+    for changed_name in ("one", "two"):
+        blog.change(
+            f"/{changed_name}",
+            rss(entry(changed_name, address, summary=f"Now {changed_name}birds leave {changed_name}trees")),
+        )
         clock.wait(days=8)
         assert reader.sync(source).changed == {address}
-        assert f"Now {changed}birds leave {changed}trees" in (text := _documents(reader)[address].text)
+        assert f"Now {changed_name}birds leave {changed_name}trees" in (text := _documents(reader)[address].text)
         assert _LONG in text
     assert "Now onebirds" in _documents(reader)[address].text
     for deep in (False, True):
         clock.wait(days=8)
         report = reader.sync(source, deep=deep)
         assert (report.new, report.changed, report.deleted) == (set(), set(), set())
-    again = source.fetch(reader.ledger.rows[address].item)
-    assert "Now onebirds" in again.summary and "Now twobirds" in again.summary
+    content = source.fetch(reader.ledger.rows[address].item)
+    assert "Now onebirds" in content.summary and "Now twobirds" in content.summary
 
 
 def test_page_that_cannot_be_read_has_what_each_feed_says(blog: Host, reader: Reader, clock: Clock) -> None:
     source = reader.connector(_summary(blog, "one"), _summary(blog, "two"))
     reader.sync(source)
-    [found] = _documents(reader).values()
-    for said in ("Says one of", "Says two of", "Title of two"):
-        assert said in found.text or said == found.title
+    [document] = _documents(reader).values()
+    for text in ("Says one of", "Says two of", "Title of two"):
+        assert text in document.text or text == document.title
     reader.sync(source)
-    again = source.fetch(reader.ledger.rows[blog.address("/a")].item)
-    assert normalize(again).text == found.text
+    content = source.fetch(reader.ledger.rows[blog.address("/a")].item)
+    assert normalize(content).text == document.text
     blog.put("/a", page(_LONG))
     clock.wait(days=8)
     reader.sync(source)
-    [found] = _documents(reader).values()
-    assert all(said in found.text for said in ("Says one of", "Says two of", _LONG))
+    [document] = _documents(reader).values()
+    assert all(text in document.text for text in ("Says one of", "Says two of", _LONG))
 
 
 def test_entry_that_left_one_feed_stays_in_its_page(blog: Host, reader: Reader, clock: Clock) -> None:
@@ -135,19 +138,23 @@ def test_nothing_is_lost_in_any_order(blog: Host, reader: Reader, clock: Clock, 
 
 
 def test_page_that_leads_to_a_host_without_consent_leaves_all_summaries(blog: Host, reader: Reader) -> None:
-    listed, one, two = put_list(blog, blog.address("/a")), _summary(blog, "one"), _summary(blog, "two")
+    text_list, first_feed, second_feed = (
+        put_list(blog, blog.address("/a")),
+        _summary(blog, "one"),
+        _summary(blog, "two"),
+    )
     blog.pages["/a"] = Page.moved("http://elsewhere.example/")
-    report = reader.sync(reader.connector(listed, one, two))
+    report = reader.sync(reader.connector(text_list, first_feed, second_feed))
     [text] = _texts(reader)
     assert "Says one of" in text and "Says two of" in text and report.skipped == {}
 
 
 def test_entry_that_an_earlier_version_missed_is_found(blog: Host, reader: Reader) -> None:
-    one, two = _full(blog, "one"), _full(blog, "two")
-    source = reader.connector(one, two)
+    first_feed, second_feed = _full(blog, "one"), _full(blog, "two")
+    source = reader.connector(first_feed, second_feed)
     reader.sync(source)
-    [missed] = [place for place in reader.ledger.present() if "#" in place]
-    del reader.ledger.rows[missed]
+    [missing_place] = [place for place in reader.ledger.present() if "#" in place]
+    del reader.ledger.rows[missing_place]
     for name, mark in list(reader.ledger.marks.items()):
         if name.startswith("seed:"):
             reader.ledger.marks[name] = f"former {mark}"
@@ -162,12 +169,12 @@ def test_page_that_a_text_list_names_before_its_feeds_has_what_they_say(
     address = blog.put("/a", page(_LONG))
     source = reader.connector(put_list(blog, address, _summary(blog, "one"), _summary(blog, "two")))
     reports = [reader.sync(source)]
-    while (again := reports[-1].changes[-1].again) is not None and again <= clock.now:  # type: ignore[union-attr]
+    while (next_time := reports[-1].changes[-1].again) is not None and next_time <= clock.now:  # type: ignore[union-attr]
         reports.append(reader.sync(source))
         assert len(reports) < 4
     text = _documents(reader)[address].text
-    for said in ("one", "two"):
-        assert f"Says {said} of {said}birds" in text
+    for name in ("one", "two"):
+        assert f"Says {name} of {name}birds" in text
     assert _LONG in text
     assert list(_documents(reader)) == [address]
     clock.wait(days=1)

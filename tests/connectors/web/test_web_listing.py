@@ -41,7 +41,7 @@ def test_feed_gives_full_entries_and_reads_pages_of_summaries(small_web: SmallWe
     elsewhere = entry(3, other.address("/elsewhere"), summary="On another host")
     feed = blog.put("/feed.xml", rss(full, summary, elsewhere, entry(4, full="<p>No link</p>")), "application/rss+xml")
     source = reader.connector(feed)
-    requests = reader.asked(lambda: reader.sync(source))
+    requests = reader.requests_of(lambda: reader.sync(source))
     assert [request.path for request in requests] == ["/feed.xml", "/article"]
     documents = reader.ledger.documents()
     assert set(documents) == {blog.address("/full"), article, f"{feed}#3", f"{feed}#4"}
@@ -63,7 +63,7 @@ def test_entries_are_updated_by_id_and_kept_when_they_leave(small_web: SmallWeb,
     report = reader.sync(source)
     assert (report.new, report.changed, report.deleted) == (set(), {first}, set())
     clock.wait(days=9)
-    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/feed"]
+    assert [request.path for request in reader.requests_of(lambda: reader.sync(source))] == ["/feed"]
     assert set(reader.ledger.documents()) == {first, second}
 
 
@@ -108,9 +108,9 @@ def test_unchanged_pages_cost_conditional_requests_only(small_web: SmallWeb, rea
     addresses = [host.put(f"/{number}", page(f"text {number}")) for number in range(5)]
     source = reader.connector(put_list(host, *addresses))
     assert reader.sync(source).fetched == set(addresses)
-    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/list.txt"]
+    assert [request.path for request in reader.requests_of(lambda: reader.sync(source))] == ["/list.txt"]
     clock.wait(days=2)
-    requests = reader.asked(lambda: reader.sync(source))
+    requests = reader.requests_of(lambda: reader.sync(source))
     assert len(requests) == 6
     assert all(request.is_conditional and request.status == 304 for request in requests)
     host.change("/3", page("another text"))
@@ -127,7 +127,7 @@ def test_new_markup_around_an_equal_text_is_no_change(small_web: SmallWeb, reade
     report = reader.sync(source)
     assert (report.changed, len(report.item_changes)) == (set(), 1)
     clock.wait(days=7)
-    assert all(request.status == 304 for request in reader.asked(lambda: reader.sync(source)))
+    assert all(request.status == 304 for request in reader.requests_of(lambda: reader.sync(source)))
 
 
 def test_interval_follows_how_often_a_page_changes(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
@@ -158,7 +158,7 @@ def test_gone_page_is_deleted_after_three_looks_over_three_days(
             assert address not in reader.sync(source, deep=True).deleted
     clock.wait(days=1.5)
     assert reader.sync(source).deleted == {address}
-    assert reader.asked(lambda: reader.sync(source))[1:] == []
+    assert reader.requests_of(lambda: reader.sync(source))[1:] == []
     host.put("/page", page("it is back"))
     clock.wait(days=31)
     reader.sync(source)
@@ -170,8 +170,8 @@ def test_gone_page_that_returns_starts_over(small_web: SmallWeb, reader: Reader,
     address = host.put("/page", page("text"))
     source = reader.connector(put_list(host, address))
     reader.sync(source)
-    for kept in (None, host.pages["/page"]) * 4:
-        host.always = None if kept else Page(status=410)
+    for host_page in (None, host.pages["/page"]) * 4:
+        host.always = None if host_page else Page(status=410)
         clock.wait(days=2)
         assert address not in reader.sync(source, deep=True).deleted
 
@@ -225,14 +225,14 @@ def test_dead_host_is_asked_ever_more_seldom_and_again_when_it_lives(
     down.always = Page(status=503)
     address = down.address("/a")
     source = reader.connector(put_list(good, address), hosts=[down.name])
-    asked = []
+    requests = []
     for _ in range(48 * 4):
-        before = len(down.requests)
+        number = len(down.requests)
         reader.sync(source)
-        asked.append(len(down.requests) - before)
+        requests.append(len(down.requests) - number)
         clock.wait(minutes=30)
-    days = [sum(asked[48 * day : 48 * day + 48]) for day in range(4)]
-    assert asked[:3] == [3, 2, 1]
+    days = [sum(requests[48 * day : 48 * day + 48]) for day in range(4)]
+    assert requests[:3] == [3, 2, 1]
     assert days[0] <= 16 and days[2:] == [1, 1]
     down.always = None
     down.put("/a", page("back"))
@@ -429,10 +429,10 @@ def test_proof_finds_no_difference_where_pages_fail_as_before(
     }
     pages = [host.put("/good", page("the heron")), *(host.address(path) for path in [*host.pages])]
     feed = host.put("/feed", rss(*(entry(number, link, summary="short") for number, link in enumerate(pages))))
-    listed = put_list(host, *(host.address(f"/no/{number}") for number in range(2)), *pages[1:3])
-    moved = host.address("/moved-feed")
+    text_list = put_list(host, *(host.address(f"/no/{number}") for number in range(2)), *pages[1:3])
+    feed_address = host.address("/moved-feed")
     host.pages["/moved-feed"] = Page.moved(other.address("/feed"))
-    source = reader.connector(feed, listed, moved)
+    source = reader.connector(feed, text_list, feed_address)
     for _ in range(2):
         reader.sync(source)
     clock.wait(hours=3)
@@ -508,10 +508,10 @@ def test_pages_that_may_be_equal_are_kept(small_web: SmallWeb, reader: Reader, c
     host, other = small_web.hosts
     new = [host.put(f"/tag/{number}", page("No posts yet")) for number in range(3)]
     copies = [host.put(f"/copy/{number}", page("The mill")) for number in range(2)]
-    named = [host.put(f"/own/{number}", page(f"The weir {number}")) for number in range(2)]
+    own_pages = [host.put(f"/own/{number}", page(f"The weir {number}")) for number in range(2)]
     elsewhere = [host.put("/elsewhere", page("The lock")), other.put("/elsewhere", page("A lock"))]
-    source = reader.connector(put_list(host, *new, *copies, *named, *elsewhere), hosts=[other.name])
-    assert reader.sync(source).fetched == {*new, *copies, *named, *elsewhere}
+    source = reader.connector(put_list(host, *new, *copies, *own_pages, *elsewhere), hosts=[other.name])
+    assert reader.sync(source).fetched == {*new, *copies, *own_pages, *elsewhere}
     for number in range(2):
         host.change(f"/copy/{number}", page("The mill is closed"))
         own = f'<link rel="canonical" href="https://{host.name}/own/{number}/">'
@@ -519,7 +519,7 @@ def test_pages_that_may_be_equal_are_kept(small_web: SmallWeb, reader: Reader, c
     host.change("/elsewhere", page("The lock is closed"))
     other.change("/elsewhere", page("The lock is closed"))
     clock.wait(days=2)
-    assert reader.sync(source).changed == {*copies, *named, *elsewhere}
+    assert reader.sync(source).changed == {*copies, *own_pages, *elsewhere}
 
 
 def test_validators_of_an_unchanged_answer_are_kept(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
@@ -533,7 +533,7 @@ def test_validators_of_an_unchanged_answer_are_kept(small_web: SmallWeb, reader:
     clock.wait(days=2)
     reader.sync(source)
     clock.wait(days=2)
-    requests = {request.path: request.headers for request in reader.asked(lambda: reader.sync(source))}
+    requests = {request.path: request.headers for request in reader.requests_of(lambda: reader.sync(source))}
     assert [requests[path]["if-none-match"] for path in ("/page", "/feed")] == ['"second"', '"second"']
     assert set(reader.ledger.documents()) == {address, f"{feed}#1"}
 
@@ -599,7 +599,7 @@ def test_page_that_only_leads_to_another_one_is_a_redirect(
     assert (b"The other page" in document, "/b" in host.paths) == (is_followed, is_followed)
     if is_followed:
         clock.wait(days=2)
-        assert reader.asked(lambda: reader.sync(source))[-1].status == 304
+        assert reader.requests_of(lambda: reader.sync(source))[-1].status == 304
 
 
 def test_page_leads_to_no_forbidden_place(small_web: SmallWeb, reader: Reader) -> None:
@@ -639,7 +639,7 @@ def test_endless_calendar_ends_at_most_pages(small_web: SmallWeb, reader: Reader
     host.make = month
     source = reader.connector(host.address("/m1"), depth=5, most_pages=10)
     assert len(reader.sync(source).fetched) == 10
-    assert reader.asked(lambda: reader.sync(source)) == []
+    assert reader.requests_of(lambda: reader.sync(source)) == []
     assert len(reader.sync(reader.connector(host.address("/m1"), depth=2, most_pages=100)).deleted) == 3
 
 
@@ -667,49 +667,49 @@ def test_listed_feed_that_is_a_page_at_first_fails_until_it_is_a_feed(small_web:
 
 def test_hosts_that_are_not_allowed_are_skipped_and_not_asked(small_web: SmallWeb, reader: Reader) -> None:
     host, other = small_web.hosts
-    moved = host.address("/moved")
+    redirect = host.address("/moved")
     host.pages["/moved"] = Page.moved(other.address("/"))
-    addresses = put_list(host, other.address("/page"), moved)
+    addresses = put_list(host, other.address("/page"), redirect)
     report = reader.sync(reader.connector(addresses))
-    assert report.skipped == dict.fromkeys((other.address("/page"), moved), SkipReason.EXCLUDED)
+    assert report.skipped == dict.fromkeys((other.address("/page"), redirect), SkipReason.EXCLUDED)
     assert other.requests == []
     other.put("/", page("target"))
     other.put("/page", page("page"))
     reader.clock.wait(days=2)
     report = reader.sync(reader.connector(addresses, hosts=[other.name]))
-    assert report.fetched == {other.address("/page"), moved}
+    assert report.fetched == {other.address("/page"), redirect}
 
 
 def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, reader: Reader) -> None:
-    one, two = small_web.hosts
-    feeds = [host.put("/feed", rss(entry(1, full=host.name))) for host in (one, two)]
+    first_host, second_host = small_web.hosts
+    feeds = [host.put("/feed", rss(entry(1, full=host.name))) for host in (first_host, second_host)]
     outlines = "".join(f'<outline xmlUrl="{feed}"/>' for feed in feeds)
-    opml = one.put("/reader.opml", f"<opml><body>{outlines}</body></opml>", "text/xml")
+    opml = first_host.put("/reader.opml", f"<opml><body>{outlines}</body></opml>", "text/xml")
     report = reader.sync(reader.connector(opml))
     assert report.skipped == {feeds[1]: SkipReason.EXCLUDED}
-    assert two.requests == []
-    assert reader.sync(reader.connector(opml, hosts=[two.name])).deleted == {feeds[1]}
+    assert second_host.requests == []
+    assert reader.sync(reader.connector(opml, hosts=[second_host.name])).deleted == {feeds[1]}
     assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
     other = Reader(small_web, reader.clock, reader.folder / "other")
-    source = other.connector(put_list(one, *feeds), hosts=[two.name])
+    source = other.connector(put_list(first_host, *feeds), hosts=[second_host.name])
     assert other.sync(source).changes[-1] == Checkpoint(ANY)
     assert set(other.ledger.documents()) == {f"{feed}#1" for feed in feeds}
 
 
 def test_list_of_feeds_and_lists_is_read_in_one_listing(small_web: SmallWeb, reader: Reader) -> None:
     host, other = small_web.hosts
-    listed, summary = host.put("/listed", page("a listed page")), host.put("/summary", page("a page of an entry"))
-    entries = entry(1, full="whole"), entry(2, summary, summary="short"), entry(3, listed, full="of a listed page")
+    listed_page, summary = host.put("/listed", page("a listed page")), host.put("/summary", page("a page of an entry"))
+    entries = entry(1, full="whole"), entry(2, summary, summary="short"), entry(3, listed_page, full="of a listed page")
     feeds = [host.put(f"/feed{number}", rss(*entries)) for number in range(2)]
     linked = host.put("/linked", page("a page that an outline links"))
     outlines = f'<outline xmlUrl="{feeds[1]}"/><outline type="link" url="{linked}"/>'
     opml = host.put("/opml", f"<opml><body>{outlines}</body></opml>", "text/xml")
-    inner = host.put("/inner.txt", f"{listed}\n{opml}\n{other.address('/no')}\n", "text/plain")
+    inner = host.put("/inner.txt", f"{listed_page}\n{opml}\n{other.address('/no')}\n", "text/plain")
     source = reader.connector(put_list(host, feeds[0], inner))
-    asked = reader.asked(lambda: reader.sync(source))
-    assert sorted(request.path for request in asked) == sorted({request.path for request in asked})
+    requests = reader.requests_of(lambda: reader.sync(source))
+    assert sorted(request.path for request in requests) == sorted({request.path for request in requests})
     own = {f"{feed}#{number}" for feed in feeds for number in (1, 3)}
-    assert set(reader.ledger.documents()) == {listed, summary, linked} | own
+    assert set(reader.ledger.documents()) == {listed_page, summary, linked} | own
     report = reader.sync(source)
     assert (report.new, report.changed, report.deleted, report.moved) == (set(), set(), set(), {})
 
@@ -723,8 +723,8 @@ def test_killed_listing_asks_for_nothing_twice(small_web: SmallWeb, reader: Read
         reader.sync(reader.connector(address, depth=depth), cut=cut, fetch=False)
     reader.sync(reader.connector(address, depth=depth))
     assert set(reader.ledger.documents()) == set(pages)
-    asked = [path for path in host.paths if path not in ("/robots.txt", "/list.txt", "/6")]
-    assert sorted(asked) == sorted(f"/{number}" for number in range(6))
+    paths = [path for path in host.paths if path not in ("/robots.txt", "/list.txt", "/6")]
+    assert sorted(paths) == sorted(f"/{number}" for number in range(6))
 
 
 def _site(host: Host, pages: int) -> str:
@@ -758,10 +758,10 @@ def test_checkpoint_writes_only_the_links_that_changed(
     monkeypatch.setattr(web_listing, "_CHECKPOINT_LOOKS", 1)
     front = _site(small_web.hosts[0], 40)
     changes = reader.sync(reader.connector(front, depth=1), fetch=False).changes
-    written = [len(change.marks) for change in changes if isinstance(change, Checkpoint)]
-    assert max(written[:2]) >= 40
-    assert max(written[2:]) <= 2
-    assert sum(written) <= 2 * 41
+    mark_numbers = [len(change.marks) for change in changes if isinstance(change, Checkpoint)]
+    assert max(mark_numbers[:2]) >= 40
+    assert max(mark_numbers[2:]) <= 2
+    assert sum(mark_numbers) <= 2 * 41
 
 
 def test_links_are_read_again_until_the_ledger_had_them_all(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
@@ -769,10 +769,10 @@ def test_links_are_read_again_until_the_ledger_had_them_all(small_web: SmallWeb,
     source = reader.connector(front, depth=1)
     reader.sync(source)
     clock.wait(days=2)
-    asked = {request.path: request.status for request in reader.asked(lambda: reader.sync(source))}
-    assert asked == {"/": 200, "/0": 304, "/1": 304, "/2": 304}
+    statuses = {request.path: request.status for request in reader.requests_of(lambda: reader.sync(source))}
+    assert statuses == {"/": 200, "/0": 304, "/1": 304, "/2": 304}
     clock.wait(days=2)
-    assert {request.status for request in reader.asked(lambda: reader.sync(source))} == {304}
+    assert {request.status for request in reader.requests_of(lambda: reader.sync(source))} == {304}
 
 
 def test_links_that_were_lost_are_found_at_the_next_look(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
@@ -847,8 +847,8 @@ def test_older_response_of_a_page_replaces_no_newer_content(
     small_web: SmallWeb, reader: Reader, clock: Clock, tmp_path: Path
 ) -> None:
     host = small_web.hosts[0]
-    kept, gone = host.put("/kept", page("old")), host.put("/gone", page("was here"))
-    source = reader.connector(put_list(host, kept, gone))
+    old_page, deleted_page = host.put("/kept", page("old")), host.put("/gone", page("was here"))
+    source = reader.connector(put_list(host, old_page, deleted_page))
     reader.sync(source)
     shutil.copytree(reader.folder, tmp_path / "older")
     host.change("/kept", page("new"))
@@ -856,7 +856,7 @@ def test_older_response_of_a_page_replaces_no_newer_content(
     for _ in range(4):
         clock.wait(days=1.5)
         reader.sync(source)
-    assert list(reader.ledger.documents()) == [kept]
+    assert list(reader.ledger.documents()) == [old_page]
     shutil.rmtree(reader.folder)
     shutil.copytree(tmp_path / "older", reader.folder)
     report = reader.sync(source)
@@ -870,8 +870,8 @@ def test_response_that_waits_for_its_job_outlives_a_further_look(
     source = reader.connector(put_list(host, host.put("/page", page("text"))))
     reader.sync(source, fetch=False)
     clock.wait(days=2)
-    assert [request.status for request in reader.asked(lambda: reader.sync(source, fetch=False))] == [304, 304]
-    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304]
+    assert [request.status for request in reader.requests_of(lambda: reader.sync(source, fetch=False))] == [304, 304]
+    assert [request.status for request in reader.requests_of(lambda: reader.sync(source))] == [304]
     assert len(reader.ledger.documents()) == 1
 
 
@@ -882,7 +882,7 @@ def test_truncated_response_of_a_list_is_requested_again(small_web: SmallWeb, re
     reader.sync(source)
     for file in (reader.folder / "lists").iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    assert reader.asked(lambda: reader.sync(source))[0].status == 200
+    assert reader.requests_of(lambda: reader.sync(source))[0].status == 200
     assert set(reader.ledger.documents()) == set(pages)
 
 
