@@ -46,15 +46,15 @@ def main(arguments: list[str]) -> None:
     )
     announcer.start(watch.note)
     library.unsaved = lambda: watch.unsaved
-    passed = [socket.socket(fileno=int(each)) for each in descriptors.split(",") if each]
+    inherited = [socket.socket(fileno=int(number)) for number in descriptors.split(",") if number]
     with ExitStack() as stack:
-        listening = [stack.enter_context(each) for each in passed or [socket.create_server(("127.0.0.1", 0))]]
-        port = listening[0].getsockname()[1]
+        sockets = [stack.enter_context(listener) for listener in inherited or [socket.create_server(("127.0.0.1", 0))]]
+        port = sockets[0].getsockname()[1]
         metrics = Metrics(library, cache(partial(Ledger.inspect, home, seconds=_WRITE_SECONDS)))
         web = application(
             library, readiness, desk, token(home), lambda: WebAddress.record(home, port), metrics, watch.judge
         )
-        serve(web.app, web.check, listening, web.stop, host)
+        serve(web.app, web.check, sockets, web.stop, host)
 
 
 def _settings(home: Home) -> Mapping[str, SourceSettings]:

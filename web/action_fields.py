@@ -29,7 +29,7 @@ def _no_flag(value: Any) -> Any:
     return value
 
 
-def _given(value: Any) -> Any:
+def _none_if_empty(value: Any) -> Any:
     return None if value == "" else value
 
 
@@ -41,27 +41,27 @@ def _each_line(value: Any) -> Any:
     return [line.strip() for line in value.splitlines() if line.strip()] if isinstance(value, str) else value
 
 
-_Typed = BeforeValidator(_given)
+_Optional = BeforeValidator(_none_if_empty)
 NO_FLAG = BeforeValidator(_no_flag)
 """Of a number: in JSON, true is none. It follows the bounds, which the description of the interface lacks otherwise."""
 _Lines = Annotated[tuple[_Text, ...], BeforeValidator(_each_line)]
 _Settings = Annotated[dict[str, Any], BeforeValidator(_lines)]
-_Schedule = Annotated[_Text | None, _Typed]
-_Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST), NO_FLAG] | None, _Typed]
+_Schedule = Annotated[_Text | None, _Optional]
+_Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST), NO_FLAG] | None, _Optional]
 
 
 class _Fields(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Timed(_Fields):
+class _TimingFields(_Fields):
     """When a source is synced. `every`: "15m"."""
 
     every: _Schedule = None
     cron: _Schedule = None
     rrule: _Schedule = None
-    watch: Annotated[bool | None, _Typed] = None
-    debounce: Annotated[Annotated[float, NO_FLAG] | None, _Typed] = None
+    watch: Annotated[bool | None, _Optional] = None
+    debounce: Annotated[Annotated[float, NO_FLAG] | None, _Optional] = None
 
     @property
     def timing(self) -> Timing:
@@ -69,10 +69,10 @@ class _Timed(_Fields):
         return Timing(self.every, self.cron, self.rrule, self.watch, self.debounce)
 
 
-class _Ending(_Fields):
+class _UntilFields(_Fields):
     """The end of a consent: a time, or a day, at whose end it ends."""
 
-    until: Annotated[AwareDatetime | date | None, _Typed] = None
+    until: Annotated[AwareDatetime | date | None, _Optional] = None
 
     @property
     def end(self) -> datetime | None:
@@ -97,9 +97,9 @@ class PlanFields(_Fields):
     """A new backfill. `since` and `until`: the first day, and the first one after. Without a `stage`: what fits the kind."""
 
     name: _Name
-    since: Annotated[date | None, _Typed] = None
-    until: Annotated[date | None, _Typed] = None
-    stage: Annotated[ReplayStage | None, _Typed] = None
+    since: Annotated[date | None, _Optional] = None
+    until: Annotated[date | None, _Optional] = None
+    stage: Annotated[ReplayStage | None, _Optional] = None
     reason: _Text = ""
 
     @property
@@ -108,7 +108,7 @@ class PlanFields(_Fields):
         return _midnight(self.since), _midnight(self.until)
 
 
-class SourceFields(_Timed, _Ending):
+class SourceFields(_TimingFields, _UntilFields):
     """A new source. `secret`: its password or token itself; `settings`: of its connector, or lines of `key=value`.
 
     `consent`: to all that it is set to read.
@@ -128,7 +128,7 @@ class SourceFields(_Timed, _Ending):
         return NewSource(self.kind, self.location, self.name, self.settings, self.timing, self.secret)
 
 
-class HostsFields(_Ending):
+class HostsFields(_UntilFields):
     """Hosts that a web source may contact from now on, or lines of them."""
 
     name: _Name
@@ -145,7 +145,7 @@ class InboxFields(_Fields):
     reason: _Text = ""
 
 
-class ChangeFields(_Timed):
+class ChangeFields(_TimingFields):
     """Settings of a source to replace, or lines of `key=value`; null removes one. `secret`: a new password or token itself."""
 
     name: _Name
@@ -167,7 +167,7 @@ class RemoveFields(_Fields):
 
     name: _Name
     confirm: _Name
-    scope: Annotated[_Name | None, _Typed] = None
+    scope: Annotated[_Name | None, _Optional] = None
     reason: _Text = ""
 
     @property
@@ -178,7 +178,7 @@ class RemoveFields(_Fields):
         return self.name
 
 
-class ConsentFields(_Ending):
+class ConsentFields(_UntilFields):
     """A source that may be read."""
 
     name: _Name
@@ -190,7 +190,7 @@ class LimitFields(_Fields):
 
     name: _Name
     paused: bool = False
-    profile: Annotated[RateProfile | None, _Typed] = None
+    profile: Annotated[RateProfile | None, _Optional] = None
     at_once: _Number = None
     active: _Number = None
     per_hour: _Number = None
@@ -212,7 +212,7 @@ class SinkFields(_Fields):
     kind: _Name
     place: _Location
     name: _Name
-    password: Annotated[SecretReference | None, _Typed] = None
+    password: Annotated[SecretReference | None, _Optional] = None
     consent: bool = False
     reason: _Text = ""
 

@@ -56,16 +56,16 @@ from web.action_fields import (
     SourceFields,
 )
 from web.guard import error
-from web.json_interface import explained
+from web.json_interface import problem_of
 from web.sessions import form_fields
-from web.site import Site, Told
+from web.site import Notice, Site
 from web.template_filters import count
 
 _Name = Annotated[str, Field(max_length=500)]
 _Text = Annotated[str, Field(max_length=2_000)]
 _Number = Annotated[int, Field(ge=0, le=2**62), NO_FLAG]
 _Numbers = Annotated[
-    tuple[_Number, ...], BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
+    tuple[_Number, ...], BeforeValidator(lambda fields: fields.split(",") if isinstance(fields, str) else fields)
 ]
 _STRICT = ConfigDict(extra="forbid")
 
@@ -123,7 +123,7 @@ class EverySourceFields:
     reason: _Text = ""
 
 
-class Done(NamedTuple):
+class ActionResult(NamedTuple):
     """The result of an action: a sentence, and a value for a program."""
 
     said: str
@@ -131,7 +131,7 @@ class Done(NamedTuple):
 
 
 F = TypeVar("F")
-Act = Callable[[Desk, F, str], Done]
+Act = Callable[[Desk, F, str], ActionResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,263 +149,282 @@ class WebAction(Generic[F]):
     after: Callable[[F], str]
 
 
-def _simply(act: Callable[[Desk, Any, str, str], str | int | None], said: str) -> Act[Any]:
+def _simply(act: Callable[[Desk, Any, str, str], str | int | None], sentence: str) -> Act[Any]:
     """Return what does something to a name or a number, which the sentence has in place of {}."""
 
-    def done(desk: Desk, given: NamedFields | NumberFields, actor: str) -> Done:
-        subject = given.number if isinstance(given, NumberFields) else given.name
-        result = act(desk, subject, actor, given.reason)
-        return Done(said.format(subject), result)
+    def perform(desk: Desk, fields: NamedFields | NumberFields, actor: str) -> ActionResult:
+        subject = fields.number if isinstance(fields, NumberFields) else fields.name
+        result = act(desk, subject, actor, fields.reason)
+        return ActionResult(sentence.format(subject), result)
 
-    return done
+    return perform
 
 
-def _add(desk: Desk, given: SourceFields, actor: str) -> Done:
-    found = sources.add(desk, given.new, actor, given.reason, consented=given.consent, until=given.end)
+def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
+    description = sources.add(desk, fields.new, actor, fields.reason, consented=fields.consent, until=fields.end)
     begins = "it is read as soon as Catchment runs"
     with suppress(NotFound, Refused, TryAgain):
-        syncs.start(desk, given.name, actor)
+        syncs.start(desk, fields.name, actor)
         begins = "its first sync starts"
-    return Done(f"{given.name} is added ({found}); {begins}", found)
+    return ActionResult(f"{fields.name} is added ({description}); {begins}", description)
 
 
-def _change(desk: Desk, given: ChangeFields, actor: str) -> Done:
-    entry = desk.revised(desk.entry(given.name), given.settings, given.timing)
-    changed = sources.change(desk, entry, actor, given.reason, secret=given.secret)
-    keys = ", ".join(one.key for one in changed)
-    return Done(f"{given.name}: {keys} changed" if changed else f"{given.name}: nothing to change", len(changed))
-
-
-def _move(desk: Desk, given: MoveFields, actor: str) -> Done:
-    host = Membership.of(desk.home)
-    to = ANY if given.anywhere else host.name if host else ""
-    found = sources.move(desk, given.name, to, actor, given.reason)
-    return Done(f"{given.name} runs on {'any host' if given.anywhere else to} now ({found})", found)
-
-
-def _remove(desk: Desk, given: RemoveFields, actor: str) -> Done:
-    sources.remove(desk, given.confirmed, actor, given.reason)
-    return Done(f"{given.name} and its documents are removed from the library; nothing changed at the source")
-
-
-def _give(desk: Desk, given: ConsentFields, actor: str) -> Done:
-    scopes = consents.give(desk, given.name, actor, given.reason, until=given.end)
-    return Done(f"{given.name} may be read: {consents.named(sorted(scopes))}", len(scopes))
-
-
-def _allow_hosts(desk: Desk, given: HostsFields, actor: str) -> Done:
-    scopes = sources.allow_hosts(desk, given.name, given.hosts, actor, given.reason, until=given.end)
-    return Done(f"{given.name} may contact: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes))
-
-
-def _enqueue(desk: Desk, given: InboxFields, actor: str) -> Done:
-    done = inbox.enqueue(desk, given.addresses, actor, given.reason, hosts=given.hosts, consented=given.consent)
-    refused = f", {count(done.refused, 'line')} without an address" if done.refused else ""
-    begins = "a sync starts" if done.run else "they are read as soon as Catchment runs"
-    return Done(
-        f"{count(done.added, 'address', 'addresses')} added, {done.known:,} known{refused}; {begins}", done.added
+def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
+    entry = desk.revised(desk.entry(fields.name), fields.settings, fields.timing)
+    settings = sources.change(desk, entry, actor, fields.reason, secret=fields.secret)
+    keys = ", ".join(setting.key for setting in settings)
+    return ActionResult(
+        f"{fields.name}: {keys} changed" if settings else f"{fields.name}: nothing to change", len(settings)
     )
 
 
-def _revoke(desk: Desk, given: RemoveFields, actor: str) -> Done:
-    proof = consents.revoke(desk, given.confirmed, actor, given.reason, scope=given.scope)
+def _move(desk: Desk, fields: MoveFields, actor: str) -> ActionResult:
+    host = Membership.of(desk.home)
+    to = ANY if fields.anywhere else host.name if host else ""
+    description = sources.move(desk, fields.name, to, actor, fields.reason)
+    return ActionResult(
+        f"{fields.name} runs on {'any host' if fields.anywhere else to} now ({description})", description
+    )
+
+
+def _remove(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:
+    sources.remove(desk, fields.confirmed, actor, fields.reason)
+    return ActionResult(f"{fields.name} and its documents are removed from the library; nothing changed at the source")
+
+
+def _give(desk: Desk, fields: ConsentFields, actor: str) -> ActionResult:
+    scopes = consents.give(desk, fields.name, actor, fields.reason, until=fields.end)
+    return ActionResult(f"{fields.name} may be read: {consents.named(sorted(scopes))}", len(scopes))
+
+
+def _allow_hosts(desk: Desk, fields: HostsFields, actor: str) -> ActionResult:
+    scopes = sources.allow_hosts(desk, fields.name, fields.hosts, actor, fields.reason, until=fields.end)
+    return ActionResult(
+        f"{fields.name} may contact: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes)
+    )
+
+
+def _enqueue(desk: Desk, fields: InboxFields, actor: str) -> ActionResult:
+    result = inbox.enqueue(desk, fields.addresses, actor, fields.reason, hosts=fields.hosts, consented=fields.consent)
+    refused = f", {count(result.refused, 'line')} without an address" if result.refused else ""
+    begins = "a sync starts" if result.run else "they are read as soon as Catchment runs"
+    return ActionResult(
+        f"{count(result.added, 'address', 'addresses')} added, {result.known:,} known{refused}; {begins}", result.added
+    )
+
+
+def _revoke(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:
+    proof = consents.revoke(desk, fields.confirmed, actor, fields.reason, scope=fields.scope)
     items = count(proof.items, "item")
     if not proof.holds:
-        raise TryAgain(f"{given.name}: consent withdrawn and {items} deleted, but some data is left; repeat it")
+        raise TryAgain(f"{fields.name}: consent withdrawn and {items} deleted, but some data is left; repeat it")
     copies = f"; older copies still have data: {', '.join(proof.copies)}" if proof.copies else ""
-    left = f"{', '.join(proof.hosts)} will delete what is there" if proof.hosts else "nothing of them is left"
-    held = f"; {copies_in_memory.HELD}, until its program is restarted" if copies_in_memory.is_held(desk.home) else ""
-    return Done(f"{given.name}: consent withdrawn, {items} deleted, and {left}{copies}{held}", proof.items)
+    host_data = f"{', '.join(proof.hosts)} will delete what is there" if proof.hosts else "nothing of them is left"
+    memory_copies = (
+        f"; {copies_in_memory.HELD}, until its program is restarted" if copies_in_memory.is_held(desk.home) else ""
+    )
+    return ActionResult(
+        f"{fields.name}: consent withdrawn, {items} deleted, and {host_data}{copies}{memory_copies}", proof.items
+    )
 
 
-def _limit(desk: Desk, given: LimitFields, actor: str) -> Done:
-    scope, rule = limits.change(desk, given.name, actor, given.reason, **given.limits)
-    return Done(f"Limits of {scope}: {rule}", str(rule))
+def _limit(desk: Desk, fields: LimitFields, actor: str) -> ActionResult:
+    scope, rule = limits.change(desk, fields.name, actor, fields.reason, **fields.limits)
+    return ActionResult(f"Limits of {scope}: {rule}", str(rule))
 
 
-def _clear(desk: Desk, given: NamedFields, actor: str) -> Done:
-    return Done(f"{limits.clear(desk, given.name, actor, given.reason)} has no limits")
+def _clear(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    return ActionResult(f"{limits.clear(desk, fields.name, actor, fields.reason)} has no limits")
 
 
-def _resume(desk: Desk, given: NamedFields, actor: str) -> Done:
-    run = sources.resume(desk, given.name, actor, given.reason)
-    return Done(f"{given.name} is resumed; {'a sync starts' if run else 'no sync could be started'}", run)
+def _resume(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    run = sources.resume(desk, fields.name, actor, fields.reason)
+    return ActionResult(f"{fields.name} is resumed; {'a sync starts' if run else 'no sync could be started'}", run)
 
 
-def _start(desk: Desk, given: NamedFields, actor: str) -> Done:
-    run = syncs.start(desk, given.name, actor, given.reason, deep=given.deep)
-    return Done(f"A sync of {given.name} starts", run)
+def _start(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    run = syncs.start(desk, fields.name, actor, fields.reason, deep=fields.deep)
+    return ActionResult(f"A sync of {fields.name} starts", run)
 
 
-def _start_all(desk: Desk, given: EverySourceFields, actor: str) -> Done:
-    started = syncs.start_all(desk, actor, given.reason, deep=given.deep)
-    problems = [run for run in started.values() if not isinstance(run, str)]
-    if len(problems) == len(started):
+def _start_all(desk: Desk, fields: EverySourceFields, actor: str) -> ActionResult:
+    runs = syncs.start_all(desk, actor, fields.reason, deep=fields.deep)
+    problems = [run_or_error for run_or_error in runs.values() if not isinstance(run_or_error, str)]
+    if len(problems) == len(runs):
         raise problems[0]
-    number = len(started) - len(problems)
-    return Done("; ".join([f"{count(number, 'sync')} started", *(f"not {problem}" for problem in problems)]), number)
+    number = len(runs) - len(problems)
+    return ActionResult(
+        "; ".join([f"{count(number, 'sync')} started", *(f"not {problem}" for problem in problems)]), number
+    )
 
 
-def _undo(desk: Desk, given: NumberFields, actor: str) -> Done:
-    undone = syncs.undo(desk, given.number, actor, given.reason)
-    return Done(f"Sync {given.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
+def _undo(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
+    undone = syncs.undo(desk, fields.number, actor, fields.reason)
+    return ActionResult(f"Sync {fields.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
 
 
-def _plan_backfill(desk: Desk, given: PlanFields, actor: str) -> Done:
-    what = backfills.window(desk, given.name, *given.window, given.stage)
-    planned = backfills.plan(desk, given.name, what, actor, given.reason)
-    if planned is None:
-        return Done(f"{given.name}: nothing to do; no item is new, and none was read by an earlier version", 0)
-    return Done(f"{count(planned.survey.total, 'item')} of {given.name}; start it", planned.id)
+def _plan_backfill(desk: Desk, fields: PlanFields, actor: str) -> ActionResult:
+    selection = backfills.window(desk, fields.name, *fields.window, fields.stage)
+    plan = backfills.plan(desk, fields.name, selection, actor, fields.reason)
+    if plan is None:
+        return ActionResult(f"{fields.name}: nothing to do; no item is new, and none was read by an earlier version", 0)
+    return ActionResult(f"{count(plan.survey.total, 'item')} of {fields.name}; start it", plan.id)
 
 
-def _cancel_backfill(desk: Desk, given: NumberFields, actor: str) -> Done:
-    number = backfills.cancel(desk, given.number, actor, given.reason)
-    return Done(f"Backfill {given.number} is cancelled, with {count(number, 'job')}", number)
+def _cancel_backfill(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
+    number = backfills.cancel(desk, fields.number, actor, fields.reason)
+    return ActionResult(f"Backfill {fields.number} is cancelled, with {count(number, 'job')}", number)
 
 
-def _retry_backfill(desk: Desk, given: NumberFields, actor: str) -> Done:
-    number = backfills.retry(desk, given.number, actor, given.reason)
-    return Done(f"{count(number, 'item')} of backfill {given.number} queued again", number)
+def _retry_backfill(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
+    number = backfills.retry(desk, fields.number, actor, fields.reason)
+    return ActionResult(f"{count(number, 'item')} of backfill {fields.number} queued again", number)
 
 
-def _undo_backfill(desk: Desk, given: NumberFields, actor: str) -> Done:
-    cancelled, undone = backfills.undo(desk, given.number, actor, given.reason)
+def _undo_backfill(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
+    cancelled, undone = backfills.undo(desk, fields.number, actor, fields.reason)
     number = 0 if undone is None else len(undone.actions)
-    ended = f" and cancelled, with {count(cancelled, 'job')}" if cancelled else ""
-    return Done(f"Backfill {given.number} is undone at {count(number, 'path')}{ended}", number)
+    cancellation = f" and cancelled, with {count(cancelled, 'job')}" if cancelled else ""
+    return ActionResult(f"Backfill {fields.number} is undone at {count(number, 'path')}{cancellation}", number)
 
 
-def _apply(desk: Desk, given: NamedFields, actor: str) -> Done:
-    if given.expected is None:
+def _apply(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    if fields.expected is None:
         raise BadInput("expected: missing; give the number of deletions that are held")
-    number = sources.apply_deletions(desk, given.name, actor, given.reason, expected=given.expected)
-    return Done(f"{count(number, 'item')} of {given.name} deleted from the library", number)
+    number = sources.apply_deletions(desk, fields.name, actor, fields.reason, expected=fields.expected)
+    return ActionResult(f"{count(number, 'item')} of {fields.name} deleted from the library", number)
 
 
-def _drop(desk: Desk, given: NamedFields, actor: str) -> Done:
-    number = sources.drop_deletions(desk, given.name, actor, given.reason)
-    return Done(f"{count(number, 'document')} of {given.name} kept; the next sync compares again", number)
+def _drop(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    number = sources.drop_deletions(desk, fields.name, actor, fields.reason)
+    return ActionResult(f"{count(number, 'document')} of {fields.name} kept; the next sync compares again", number)
 
 
-def _retry(desk: Desk, given: ItemsFields, actor: str) -> Done:
-    number, rest = quarantine.retry(desk, given.selection, actor, given.reason)
-    left = f"; {rest:,} cannot be retried" if rest else ""
-    return Done(f"{count(number, 'item')} queued again, for the next sync of the source{left}", number)
+def _retry(desk: Desk, fields: ItemsFields, actor: str) -> ActionResult:
+    number, refused = quarantine.retry(desk, fields.selection, actor, fields.reason)
+    remainder = f"; {refused:,} cannot be retried" if refused else ""
+    return ActionResult(f"{count(number, 'item')} queued again, for the next sync of the source{remainder}", number)
 
 
-def _discard(desk: Desk, given: ItemsFields, actor: str) -> Done:
-    number = quarantine.discard(desk, given.selection, actor, given.reason)
-    return Done(f"{count(number, 'entry', 'entries')} discarded", number)
+def _discard(desk: Desk, fields: ItemsFields, actor: str) -> ActionResult:
+    number = quarantine.discard(desk, fields.selection, actor, fields.reason)
+    return ActionResult(f"{count(number, 'entry', 'entries')} discarded", number)
 
 
-def _note(desk: Desk, given: ItemsFields, actor: str) -> Done:
-    number = quarantine.note(desk, given.selection, given.text, actor)
-    return Done(f"Note added to {count(number, 'entry', 'entries')}", number)
+def _note(desk: Desk, fields: ItemsFields, actor: str) -> ActionResult:
+    number = quarantine.note(desk, fields.selection, fields.text, actor)
+    return ActionResult(f"Note added to {count(number, 'entry', 'entries')}", number)
 
 
-def _purge(desk: Desk, given: AgeFields, actor: str) -> Done:
-    number = quarantine.purge(desk, timedelta(days=given.days), actor, given.reason or "purged")
-    return Done(f"{count(number, 'old entry', 'old entries')} removed from quarantine", number)
+def _purge(desk: Desk, fields: AgeFields, actor: str) -> ActionResult:
+    number = quarantine.purge(desk, timedelta(days=fields.days), actor, fields.reason or "purged")
+    return ActionResult(f"{count(number, 'old entry', 'old entries')} removed from quarantine", number)
 
 
-def _acknowledge(desk: Desk, given: NumberFields, actor: str) -> Done:
-    incidents.acknowledge(desk, given.number, actor, given.reason)
-    return Done(f"Incident {given.number} is acknowledged")
+def _acknowledge(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
+    incidents.acknowledge(desk, fields.number, actor, fields.reason)
+    return ActionResult(f"Incident {fields.number} is acknowledged")
 
 
-def _reset_breaker(desk: Desk, given: NamedFields, actor: str) -> Done:
-    keys = limits.reset_breaker(desk, given.name, actor, given.reason)
-    return Done(f"{given.name} is asked again", len(keys))
+def _reset_breaker(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    keys = limits.reset_breaker(desk, fields.name, actor, fields.reason)
+    return ActionResult(f"{fields.name} is asked again", len(keys))
 
 
-def _back_up(desk: Desk, given: ReasonFields, actor: str) -> Done:
+def _back_up(desk: Desk, fields: ReasonFields, actor: str) -> ActionResult:
     """Start a backup. It takes minutes, so it works in a thread; it needs only this process and the ledger's file."""
     backups.require_none_running(desk.home)
 
     def make() -> None:
         # `BackupStatus` has the reason.
         with suppress(CatchmentError):
-            backups.make(desk, actor, given.reason)
+            backups.make(desk, actor, fields.reason)
 
     threading.Thread(target=make, daemon=True).start()
-    return Done("A backup is being made; Health shows when it is complete")
+    return ActionResult("A backup is being made; Health shows when it is complete")
 
 
-def _choose_model(desk: Desk, given: ModelFields, actor: str) -> Done:
-    is_requested = library.choose_model(desk, given.setting, actor, given.reason)
+def _choose_model(desk: Desk, fields: ModelFields, actor: str) -> ActionResult:
+    is_requested = library.choose_model(desk, fields.setting, actor, fields.reason)
     paused = "" if is_requested else "; the deployment embed is paused, resume it in the Prefect UI"
-    return Done(f"The model of search by meaning is {given.setting}{paused}")
+    return ActionResult(f"The model of search by meaning is {fields.setting}{paused}")
 
 
-def _add_sink(desk: Desk, given: SinkFields, actor: str) -> Done:
+def _add_sink(desk: Desk, fields: SinkFields, actor: str) -> ActionResult:
     sinks.add(
-        desk, given.kind, given.place, given.name, actor, given.reason, secret=given.password, consented=given.consent
+        desk,
+        fields.kind,
+        fields.place,
+        fields.name,
+        actor,
+        fields.reason,
+        secret=fields.password,
+        consented=fields.consent,
     )
-    return Done(f"{given.name} is added; it receives all documents, and every change")
+    return ActionResult(f"{fields.name} is added; it receives all documents, and every change")
 
 
-def _adopt_sink(desk: Desk, given: NamedFields, actor: str) -> Done:
-    sinks.adopt(desk, given.name, actor, given.reason)
-    return Done(f"{given.name} is adopted; another home or sink that wrote there is refused from now on")
+def _adopt_sink(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    sinks.adopt(desk, fields.name, actor, fields.reason)
+    return ActionResult(f"{fields.name} is adopted; another home or sink that wrote there is refused from now on")
 
 
-def _remove_sink(desk: Desk, given: NamedFields, actor: str) -> Done:
-    sink = sinks.remove(desk, given.name, actor, given.reason)
-    return Done(f"{given.name} is removed; the copies in {sink.place} stay, delete them there")
+def _remove_sink(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
+    sink = sinks.remove(desk, fields.name, actor, fields.reason)
+    return ActionResult(f"{fields.name} is removed; the copies in {sink.place} stay, delete them there")
 
 
-def _of_source(given: NamedFields | SourceFields) -> str:
-    return f"/sources/{quote(given.name, safe='')}"
+def _of_source(fields: NamedFields | SourceFields) -> str:
+    return f"/sources/{quote(fields.name, safe='')}"
 
 
 def _part_of_source(part: str) -> Callable[[Any], str]:
-    return lambda given: f"/sources/{quote(given.name, safe='')}/{part}"
+    return lambda fields: f"/sources/{quote(fields.name, safe='')}/{part}"
 
 
-def _limits(given: NamedFields | LimitFields) -> str:
-    kind, _, name = given.name.partition(":")
+def _limits(fields: NamedFields | LimitFields) -> str:
+    kind, _, name = fields.name.partition(":")
     if kind == "source":
         return f"/sources/{quote(name, safe='')}/limits"
-    return f"/sources/limits?{urlencode({'scope': given.name})}"
+    return f"/sources/limits?{urlencode({'scope': fields.name})}"
 
 
-def _of_job(given: NumberFields) -> str:
-    return f"/jobs/{given.number}"
+def _of_job(fields: NumberFields) -> str:
+    return f"/jobs/{fields.number}"
 
 
-def _health(_given: object) -> str:
+def _health(_fields: object) -> str:
     return "/health"
 
 
-def _trouble(_given: object) -> str:
+def _trouble(_fields: object) -> str:
     return "/trouble"
 
 
-def _of_cluster(given: ItemsFields) -> str:
-    return f"/trouble/clusters/{quote(given.cluster, safe='')}" if given.cluster else "/trouble"
+def _of_cluster(fields: ItemsFields) -> str:
+    return f"/trouble/clusters/{quote(fields.cluster, safe='')}" if fields.cluster else "/trouble"
 
 
 ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.add": WebAction(SourceFields, _add, _of_source),
     "sources.change": WebAction(ChangeFields, _change, _part_of_source("settings")),
     "sources.move": WebAction(MoveFields, _move, _of_source),
-    "sources.remove": WebAction(RemoveFields, _remove, lambda _given: "/sources"),
+    "sources.remove": WebAction(RemoveFields, _remove, lambda _fields: "/sources"),
     "sources.pause": WebAction(NamedFields, _simply(sources.pause, "{} is paused until you resume it"), _of_source),
     "sources.resume": WebAction(NamedFields, _resume, _of_source),
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
     "sources.drop_deletions": WebAction(NamedFields, _drop, _trouble),
     "syncs.start": WebAction(NamedFields, _start, _of_source),
-    "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _given: "/syncs"),
+    "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _fields: "/syncs"),
     "syncs.cancel": WebAction(
         NamedFields, _simply(syncs.cancel, "The sync of {} stops after its present step"), _of_source
     ),
-    "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
+    "syncs.undo": WebAction(NumberFields, _undo, lambda fields: f"/syncs/{fields.number}"),
     "backfills.plan": WebAction(
-        PlanFields, _plan_backfill, lambda given: f"/backfills?{urlencode({'source': given.name})}"
+        PlanFields, _plan_backfill, lambda fields: f"/backfills?{urlencode({'source': fields.name})}"
     ),
     **{
-        f"backfills.{name}": WebAction(NumberFields, act, lambda given: f"/backfills/{given.number}")
+        f"backfills.{name}": WebAction(NumberFields, act, lambda fields: f"/backfills/{fields.number}")
         for name, act in (
             ("start", _simply(backfills.start, "Backfill {} starts")),
             ("pause", _simply(backfills.pause, "Backfill {} stops after its present batch")),
@@ -417,17 +436,17 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     },
     "consents.give": WebAction(ConsentFields, _give, _part_of_source("consent")),
     "sources.allow_hosts": WebAction(HostsFields, _allow_hosts, _part_of_source("consent")),
-    "inbox.enqueue": WebAction(InboxFields, _enqueue, lambda _given: f"/sources/{inbox.INBOX}"),
+    "inbox.enqueue": WebAction(InboxFields, _enqueue, lambda _fields: f"/sources/{inbox.INBOX}"),
     "consents.revoke": WebAction(RemoveFields, _revoke, _part_of_source("consent")),
     "quarantine.retry": WebAction(ItemsFields, _retry, _trouble),
     "quarantine.discard": WebAction(ItemsFields, _discard, _trouble),
     "quarantine.note": WebAction(ItemsFields, _note, _of_cluster),
-    "quarantine.purge": WebAction(AgeFields, _purge, lambda _given: "/jobs?state=quarantined"),
+    "quarantine.purge": WebAction(AgeFields, _purge, lambda _fields: "/jobs?state=quarantined"),
     "jobs.cancel": WebAction(NumberFields, _simply(jobs.cancel, "Job {} is cancelled"), _of_job),
     "jobs.prioritize": WebAction(NumberFields, _simply(jobs.prioritize, "Job {} is the next of its source"), _of_job),
     "limits.change": WebAction(LimitFields, _limit, _limits),
     "limits.clear": WebAction(NamedFields, _clear, _limits),
-    "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda given: f"/incidents/{given.number}"),
+    "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda fields: f"/incidents/{fields.number}"),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
     "backups.make": WebAction(ReasonFields, _back_up, _health),
     "sinks.add": WebAction(SinkFields, _add_sink, _health),
@@ -449,16 +468,16 @@ def forms(desk: Desk, site: Site) -> list[Route]:
     """Return the route of the page's forms."""
 
     async def post(request: Request) -> Response:
-        fields = await form_fields(request)
+        form = await form_fields(request)
         action = _action(request)
         try:
-            given = TypeAdapter(action.fields).validate_python(fields)
-            done = await _perform(action, desk, given)
+            fields = TypeAdapter(action.fields).validate_python(form)
+            result = await _perform(action, desk, fields)
         except (ValidationError, CatchmentError) as refusal:
-            told, address = Told(_problem(refusal), fields.get("reason", ""), is_refusal=True), _sent_from(request)
+            notice, address = Notice(_problem(refusal), form.get("reason", ""), is_refusal=True), _form_page(request)
         else:
-            told, address = Told(done.said), action.after(given)
-        site.tell(request.scope["session"], told)
+            notice, address = Notice(result.said), action.after(fields)
+        site.notify(request.scope["session"], notice)
         return RedirectResponse(address, 303)
 
     return [Route("/actions/{name}", post, methods=["POST"])]
@@ -470,17 +489,17 @@ def interface(desk: Desk) -> list[Route]:
     async def post(request: Request) -> Response:
         action = _action(request)
         try:
-            given = TypeAdapter(action.fields).validate_json(await request.body() or b"{}")
-            done = await _perform(action, desk, given)
+            fields = TypeAdapter(action.fields).validate_json(await request.body() or b"{}")
+            result = await _perform(action, desk, fields)
         except ValidationError as invalid:
-            return error(400, explained(invalid))
-        return JSONResponse(done._asdict())
+            return error(400, problem_of(invalid))
+        return JSONResponse(result._asdict())
 
     return [Route("/actions/{name}", post, methods=["POST"])]
 
 
-async def _perform(action: WebAction[F], desk: Desk, given: F) -> Done:
-    return await to_thread.run_sync(action.act, desk, given, operator())
+async def _perform(action: WebAction[F], desk: Desk, fields: F) -> ActionResult:
+    return await to_thread.run_sync(action.act, desk, fields, operator())
 
 
 def _action(request: Request) -> WebAction[Any]:
@@ -491,10 +510,10 @@ def _action(request: Request) -> WebAction[Any]:
 
 
 def _problem(refusal: Exception) -> str:
-    return explained(refusal) if isinstance(refusal, ValidationError) else str(refusal)
+    return problem_of(refusal) if isinstance(refusal, ValidationError) else str(refusal)
 
 
-def _sent_from(request: Request) -> str:
+def _form_page(request: Request) -> str:
     """Return the address of the page with the form. `Guard` has checked that it is one of ours."""
     page = urlsplit(request.headers.get("referer", "/trouble"))
     return f"/{page.path.lstrip('/')}{'?' if page.query else ''}{page.query}"

@@ -96,7 +96,9 @@ def application(
             "/completions",
             list[str],
             ("name", "start"),
-            lambda library, given: completions(library.ledger, given.get("name", ""), given.get("start", "")),
+            lambda library, parameters: completions(
+                library.ledger, parameters.get("name", ""), parameters.get("start", "")
+            ),
         )
     )
     interface = JsonInterface(warm_library, views)
@@ -127,7 +129,7 @@ def application(
         live.stop()
         feed.stop()
 
-    async def failed(request: Request, failure: Exception) -> Response:
+    async def error_response(request: Request, failure: Exception) -> Response:
         status, problem, headers = 500, "internal error; see `catchment logs web`", dict[str, str]()
         if isinstance(failure, HTTPException):
             status, problem, headers = failure.status_code, failure.detail, dict(failure.headers or {})
@@ -135,7 +137,7 @@ def application(
             status, problem = status_of(failure), str(failure)
         if request.scope.get("session") is None or request.url.path.startswith("/static/"):
             return error(status, problem, headers)
-        return await site.failed(request, status, problem)
+        return await site.failure_page(request, status, problem)
 
     routes: list[BaseRoute] = [
         *site.routes,
@@ -148,7 +150,7 @@ def application(
             routes=[
                 *interface.routes,
                 *action_table.interface(desk),
-                interface.streaming(feed.respond),
+                interface.events_route(feed.respond),
                 Route("/openapi.json", describe),
             ],
         ),
@@ -158,9 +160,9 @@ def application(
         *([metrics.route] if metrics else []),
     ]
     checks = {METRICS_PATH: metrics_check(warm_library.home)} if metrics else {}
-    handlers = dict.fromkeys((HTTPException, CatchmentError, Exception), failed)
+    handlers = dict.fromkeys((HTTPException, CatchmentError, Exception), error_response)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    return Web(app, sessions.check(token, site.signed_out, checks), stop)
+    return Web(app, sessions.check(token, site.signin_page, checks), stop)
 
 
 def _view_of(page: WebPage) -> Callable[[WarmLibrary, Mapping[str, str]], object]:

@@ -58,7 +58,7 @@ _HEADERS = {
 """Headers of every response that does not set them itself."""
 
 _PROJECT = f"{Path(__file__).parents[1]}{os.sep}"
-_OURS = tuple(f"{_PROJECT}{room}{os.sep}" for room in ("catchment", "deployments", "web"))
+_ROOMS = tuple(f"{_PROJECT}{room}{os.sep}" for room in ("catchment", "deployments", "web"))
 _NAMES = re.compile(r"'([A-Za-z_]\w*)'")
 
 Check = Callable[[Scope], ASGIApp | None]
@@ -68,16 +68,16 @@ Check = Callable[[Scope], ASGIApp | None]
 def serve(
     app: ASGIApp,
     check: Check,
-    listening: Sequence[socket.socket],
+    sockets: Sequence[socket.socket],
     on_stop: Callable[[], None] = lambda: None,
     host: str = "",
 ) -> None:
     """Serve an application until a signal. Calls `on_stop` at the signal, before it waits for open responses to end.
 
-    `listening`: sockets with one port. `host`: of other requests than those for the loopback interface that are permitted.
+    `sockets`: with one port. `host`: of other requests than those for the loopback interface that are permitted.
     """
     config = uvicorn.Config(
-        Guard(app, check, listening[0].getsockname()[1], host),
+        Guard(app, check, sockets[0].getsockname()[1], host),
         # Neither may contain a query.
         access_log=False,
         # A header must not decide who asks.
@@ -93,9 +93,9 @@ def serve(
         timeout_graceful_shutdown=1,
     )
     # asyncio sets it only for sockets that name their protocol. Without it, a response with a body takes 40 ms more.
-    for each in listening:
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    _Server(config, on_stop).run(sockets=list(listening))
+    for listener in sockets:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _Server(config, on_stop).run(sockets=list(sockets))
 
 
 def bearer(token: str) -> Check:
@@ -135,13 +135,13 @@ class _Connection(H11Protocol):
 
     def _make_room(self) -> None:
         """Close the oldest connection without a request of the user with the most, so that no user keeps the others out."""
-        mine = [each for each in self.connections if isinstance(each, _Connection)]
-        ((largest, _),) = Counter(each.app_state[PEER] for each in mine).most_common(1)
-        crowd = [each for each in mine if each.app_state[PEER] == largest]
-        closed = min(crowd, key=lambda each: (each._limit is None, each._opened))
+        connections = [connection for connection in self.connections if isinstance(connection, _Connection)]
+        ((largest, _),) = Counter(connection.app_state[PEER] for connection in connections).most_common(1)
+        crowd = [connection for connection in connections if connection.app_state[PEER] == largest]
+        oldest = min(crowd, key=lambda connection: (connection._limit is None, connection._opened))
         # Its end is reported later, and must not be counted until then.
-        self.connections.discard(closed)
-        closed.transport.abort()
+        self.connections.discard(oldest)
+        oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -172,7 +172,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI requires."""
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -182,9 +182,9 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif refusal := self._refusal(scope):
-            await refusal(scope, receive, sending)
+            await refusal(scope, receive, send_with_headers)
         else:
-            await self._answer(scope, receive, sending)
+            await self._answer(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = dict(scope["headers"])
@@ -201,7 +201,7 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         received = 0
 
-        async def receiving() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
@@ -210,7 +210,7 @@ class Guard:
             return message
 
         try:
-            await self._app(scope, receiving, send)
+            await self._app(scope, receive_limited, send)
         except ClientDisconnect:
             return
         except Exception as failure:  # noqa: BLE001 - a traceback could contain a query or a text of the library
@@ -223,7 +223,7 @@ def defect(failure: Exception) -> str:
 
     Contains nothing else of the message, which may have a text of the library.
     """
-    frames = [frame for frame in traceback.extract_tb(failure.__traceback__) if frame.filename.startswith(_OURS)]
+    frames = [frame for frame in traceback.extract_tb(failure.__traceback__) if frame.filename.startswith(_ROOMS)]
     if not frames:
         return type(failure).__name__
     last, line = frames[-1], frames[-1].line or ""

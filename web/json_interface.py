@@ -53,7 +53,7 @@ class JsonInterface:
     def routes(self) -> list[BaseRoute]:
         """The routes, to be mounted at `/api/v1`."""
         return [
-            *(Route(view.address, self._showing(view)) for _, view in self._views),
+            *(Route(view.address, self._view_handler(view)) for _, view in self._views),
             Route("/search", self._search, methods=["GET", "POST"]),
             Route("/related", self._related, methods=["GET", "POST"]),
         ]
@@ -65,7 +65,7 @@ class JsonInterface:
         except CatchmentError as failure:
             return {"error": json.dumps({"error": str(failure)})}
 
-    def streaming(self, respond: Callable[[Request], Awaitable[Response]]) -> Route:
+    def events_route(self, respond: Callable[[Request], Awaitable[Response]]) -> Route:
         """Return the route `/events`: `respond` streams the view at the address `view`, if there is one."""
 
         async def stream(request: Request) -> Response:
@@ -74,7 +74,7 @@ class JsonInterface:
 
         return Route("/events", stream)
 
-    def _showing(self, view: SharedView) -> Callable[[Request], Any]:
+    def _view_handler(self, view: SharedView) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
             content = await self._content(view, request.query_params, request.path_params)
             return Response(content, media_type="application/json")
@@ -105,16 +105,16 @@ class JsonInterface:
         try:
             query = await _query(request, kind)
         except ValidationError as invalid:
-            return error(400, explained(invalid))
+            return error(400, problem_of(invalid))
         if isinstance(query, SearchRequest) and len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
             return error(413, "text: too long")
         content = await self._library.read(lambda: to_json(find(query)))
         return Response(content, media_type="application/json")
 
 
-def view_event(changed: Mapping[str, str]) -> str:
+def view_event(parts: Mapping[str, str]) -> str:
     """Return the lines of the event for a view that changed, or cannot be read now."""
-    return "\n".join(f"event: {name}\ndata: {content}" for name, content in changed.items())
+    return "\n".join(f"event: {name}\ndata: {content}" for name, content in parts.items())
 
 
 def status_of(failure: CatchmentError) -> int:
@@ -139,7 +139,7 @@ async def _query(request: Request, kind: TypeAdapter[T]) -> T:
     return kind.validate_python(dict(request.query_params))
 
 
-def explained(invalid: ValidationError) -> str:
+def problem_of(invalid: ValidationError) -> str:
     """Describe the invalid parameters, without their values."""
-    found: list[Any] = list(invalid.errors(include_input=False, include_url=False, include_context=False))
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found)
+    errors: list[Any] = list(invalid.errors(include_input=False, include_url=False, include_context=False))
+    return "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'body'}: {detail['msg']}" for detail in errors)

@@ -30,7 +30,7 @@ _HEARTBEAT = b": alive\n\n"
 Parts = Mapping[str, str]
 
 
-def viewed(request: Request) -> str:
+def view_address(request: Request) -> str:
     """Return the address `view`, for what the page there shows. Raises BadInput."""
     view = request.query_params.get("view", "/")
     if not view.startswith("/"):
@@ -38,13 +38,13 @@ def viewed(request: Request) -> str:
     return view
 
 
-def page_event(changed: Parts) -> str:
+def page_event(parts: Parts) -> str:
     """Return the lines of the event for the parts of a page that changed."""
-    return f"event: parts\ndata: {json.dumps([*changed.items()])}"
+    return f"event: parts\ndata: {json.dumps([*parts.items()])}"
 
 
 @dataclass(slots=True)
-class _Watched:
+class _LivePage:
     """A page that at least one tab shows."""
 
     parts: Parts = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Live:
         event: Callable[[Parts], str] = page_event,
     ) -> None:
         self._stamp, self._render, self._most, self._event = stamp, render, most, event
-        self._watched: dict[str, _Watched] = {}
+        self._pages: dict[str, _LivePage] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = False
 
@@ -93,17 +93,17 @@ class Live:
         last: object = None
         while True:
             began = time.perf_counter()
-            if self._watched and (stamp := await self._stamp()) != last:
-                for address, watched in [*self._watched.items()]:
-                    await self._refresh(address, watched)
+            if self._pages and (stamp := await self._stamp()) != last:
+                for address, page in [*self._pages.items()]:
+                    await self._refresh(address, page)
                 last = stamp
             took = time.perf_counter() - began
             await asyncio.sleep(max(_LOOK_SECONDS, _SHARE * took))
 
     async def respond(self, request: Request) -> Response:
         """Stream the changes of the page at the address `view`. Raises BadInput."""
-        view = viewed(request)
-        if self._is_stopping or sum(watched.readers for watched in self._watched.values()) >= self._most:
+        view = view_address(request)
+        if self._is_stopping or sum(page.readers for page in self._pages.values()) >= self._most:
             return error(503, "too many open streams; close one")
         stream = self._events(view, request.headers.get("last-event-id"))
         return StreamingResponse(stream, media_type="text/event-stream")
@@ -115,35 +115,35 @@ class Live:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        for watched in self._watched.values():
-            watched.wake()
+        for page in self._pages.values():
+            page.wake()
 
-    async def _refresh(self, address: str, watched: _Watched) -> None:
+    async def _refresh(self, address: str, page: _LivePage) -> None:
         try:
-            watched.update(await self._render(address))
+            page.update(await self._render(address))
         except CatchmentError:
             return  # The ledger cannot be read now, and the page keeps its state.
         except Exception as failure:  # noqa: BLE001 - a defect of one page must not stop the others
             sys.stderr.write(f"live parts of {address.partition('?')[0]}: {defect(failure)}\n")
 
     async def _events(self, address: str, known_tag: str | None) -> AsyncIterator[bytes]:
-        watched = self._watched.setdefault(address, _Watched())
-        watched.readers += 1
+        page = self._pages.setdefault(address, _LivePage())
+        page.readers += 1
         try:
             yield _RETRY
-            await self._refresh(address, watched)
-            known: Parts = watched.parts if known_tag == watched.tag else {}
+            await self._refresh(address, page)
+            known: Parts = page.parts if known_tag == page.tag else {}
             while not self._is_stopping:
-                changed = watched.changed
-                if parts := {name: html for name, html in watched.parts.items() if known.get(name) != html}:
-                    known = watched.parts
-                    yield f"id: {watched.tag}\n{self._event(parts)}\n\n".encode()
+                changed = page.changed
+                if parts := {name: html for name, html in page.parts.items() if known.get(name) != html}:
+                    known = page.parts
+                    yield f"id: {page.tag}\n{self._event(parts)}\n\n".encode()
                     continue
                 try:
                     await asyncio.wait_for(changed.wait(), _HEARTBEAT_SECONDS)
                 except TimeoutError:
                     yield _HEARTBEAT
         finally:
-            watched.readers -= 1
-            if not watched.readers:
-                self._watched.pop(address, None)
+            page.readers -= 1
+            if not page.readers:
+                self._pages.pop(address, None)

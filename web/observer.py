@@ -79,22 +79,22 @@ def _everyone(_scope: Scope) -> None:
 
 
 class Metrics:
-    """The figures of this process and of the ledger. `opened` returns the ledger, writable; it may raise CatchmentError."""
+    """The figures of this process and of the ledger. `open_ledger`: returns it, writable, or raises CatchmentError."""
 
-    def __init__(self, library: WarmLibrary, opened: Callable[[], Ledger]) -> None:
-        self._library, self._opened = library, opened
+    def __init__(self, library: WarmLibrary, open_ledger: Callable[[], Ledger]) -> None:
+        self._library, self._open_ledger = library, open_ledger
         self._lock = threading.Lock()
         self._text, self._until = b"", 0.0
 
     def sample(self) -> None:
         """Store the gauges, and what this process has counted. Raises CatchmentError."""
-        ledger = self._opened()
+        ledger = self._open_ledger()
         ledger.measures.tally.merge(self._library.tally.take())
         sample(ledger, self._library.home)
 
     def roll(self) -> None:
         """Merge old figures, and find the anomalies of a new hour, so that no page waits for them. Raises CatchmentError."""
-        self._opened().measures.roll()
+        self._open_ledger().measures.roll()
         ledger = self._library.ledger
         anomalies(ledger, ledger.now())
 

@@ -26,7 +26,7 @@ _SEARCHES = {
     "/related": (RelatedRequest, list[Hit], "Return the documents of similar meaning"),
 }
 _TEXT: Json = {"type": "string"}
-_SAID: Json = {
+_ACTION_RESULT: Json = {
     "type": "object",
     "properties": {
         "said": {"type": "string", "description": "What was done, in a sentence."},
@@ -48,22 +48,22 @@ def description(views: Iterable[SharedView], actions: Mapping[str, WebAction[Any
     views = list(views)
     kinds: list[tuple[Any, Any]] = [(view.kind, "serialization") for view in views]
     kinds += [(kind, "validation") for kind in dict.fromkeys(action.fields for action in actions.values())]
-    for given, answer, _ in _SEARCHES.values():
-        kinds += [(given, "validation"), (answer, "serialization")]
-    made, definitions = TypeAdapter.json_schemas(
+    for request, answer, _ in _SEARCHES.values():
+        kinds += [(request, "validation"), (answer, "serialization")]
+    schemas, definitions = TypeAdapter.json_schemas(
         [(number, mode, TypeAdapter(kind)) for number, (kind, mode) in enumerate(kinds)],
         ref_template="#/components/schemas/{model}",
     )
-    by_kind = {kind: made[number, mode] for number, (kind, mode) in enumerate(kinds)}
+    by_kind = {kind: schemas[number, mode] for number, (kind, mode) in enumerate(kinds)}
     paths: Json = {f"/api/v1{_path(view.address)}": _view(view, by_kind[view.kind]) for view in views}
-    for address, (given, answer, summary) in _SEARCHES.items():
-        fields = definitions["$defs"][given.__name__]["properties"]
+    for address, (request, answer, summary) in _SEARCHES.items():
+        fields = definitions["$defs"][request.__name__]["properties"]
         paths[f"/api/v1{address}"] = {
             "get": _operation(summary, by_kind[answer], parameters=_fields_in_query(fields)),
-            "post": _operation(summary, by_kind[answer], body=by_kind[given]),
+            "post": _operation(summary, by_kind[answer], body=by_kind[request]),
         }
     for name, action in actions.items():
-        operation = _operation(_summary(name), _SAID, body=by_kind[action.fields])
+        operation = _operation(_summary(name), _ACTION_RESULT, body=by_kind[action.fields])
         paths[f"/api/v1/actions/{name}"] = {"post": operation}
     view_of = _in_query("view", "Address of a view with its query, such as `/jobs?state=running`.", is_required=True)
     events = _operation("Stream a view", _TEXT, parameters=[view_of], media="text/event-stream")
@@ -113,8 +113,8 @@ def _operation(
 
 
 def _in_query(name: str, description: str = "", *, is_required: bool = False) -> Json:
-    more = {"description": description} if description else {}
-    return {"name": name, "in": "query", "required": is_required, "schema": _TEXT, **more}
+    extra = {"description": description} if description else {}
+    return {"name": name, "in": "query", "required": is_required, "schema": _TEXT, **extra}
 
 
 def _fields_in_query(fields: Mapping[str, Json]) -> list[Json]:

@@ -38,18 +38,18 @@ class _Part:
     check: Callable[[], None]
     fresh: float = _FRESH_SECONDS
     error: CatchmentError | None = None
-    checked: float | None = None
-    running: asyncio.Task[None] | None = None
+    checked_at: float | None = None
+    task: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
         """Check again unless the last result is recent. A check that is still running is not started twice."""
         fresh = self.fresh if self.error is None else min(self.fresh, _FAILED_SECONDS)
-        if self.checked is not None and time.monotonic() - self.checked < fresh:
+        if self.checked_at is not None and time.monotonic() - self.checked_at < fresh:
             return
-        if self.running is None or self.running.done():
-            self.running = asyncio.create_task(self._run())
+        if self.task is None or self.task.done():
+            self.task = asyncio.create_task(self._run())
         try:
-            await asyncio.wait_for(asyncio.shield(self.running), _PART_SECONDS)
+            await asyncio.wait_for(asyncio.shield(self.task), _PART_SECONDS)
         except TimeoutError:
             self.error = TryAgain(f"no response within {_PART_SECONDS:.0f} s")
 
@@ -61,11 +61,11 @@ class _Part:
             # The text of another error may name a file or a source.
             self.error = error if isinstance(error, CatchmentError) else TryAgain(type(error).__name__)
         # A ledger that is missing is looked for again at once: it is created with the first source.
-        self.checked = None if isinstance(self.error, NotFound) else time.monotonic()
+        self.checked_at = None if isinstance(self.error, NotFound) else time.monotonic()
 
     def state(self) -> dict[str, Any]:
         """Return the result and its age in seconds."""
-        age = None if self.checked is None else round(time.monotonic() - self.checked, 1)
+        age = None if self.checked_at is None else round(time.monotonic() - self.checked_at, 1)
         # Those of ours that are no `TryAgain` may do so, too, and a probe needs no token.
         reason = str(self.error) if isinstance(self.error, TryAgain) else type(self.error).__name__
         return {"ok": self.error is None, "reason": None if self.error is None else reason, "age": age}
@@ -79,7 +79,7 @@ class Readiness:
     ) -> None:
         self.ui = ui
         checks = server or {}
-        self._ticked = time.monotonic()
+        self._ticked_at = time.monotonic()
         self._library = library
         home = library.home
         self._parts = {
@@ -91,17 +91,17 @@ class Readiness:
 
     async def tick(self) -> None:
         """Record that the event loop runs, and check again what is due, until cancelled."""
-        looking = asyncio.create_task(self._look())
+        look = asyncio.create_task(self._look())
         try:
             while True:
-                self._ticked = time.monotonic()
+                self._ticked_at = time.monotonic()
                 await asyncio.sleep(_TICK_SECONDS)
         finally:
-            looking.cancel()
+            look.cancel()
 
     def is_live(self) -> bool:
         """Whether the event loop ran in the last ten seconds. No I/O."""
-        return time.monotonic() - self._ticked < _STALLED_SECONDS
+        return time.monotonic() - self._ticked_at < _STALLED_SECONDS
 
     def errors(self) -> Mapping[str, CatchmentError]:
         """Return why parts did not work when they were last checked."""
@@ -120,7 +120,7 @@ class Readiness:
         part = self._parts["server"]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(part.refresh())), _GLANCE_SECONDS)
-        return part.error is None and part.checked is not None
+        return part.error is None and part.checked_at is not None
 
     async def _look(self) -> None:
         while True:

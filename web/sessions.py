@@ -52,8 +52,8 @@ class Sessions:
         self._ends: dict[str, float] = {}
         self.cookie = f"s{secrets.token_hex(8)}"
         with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            stored = json.loads(self._file.read_bytes())
-            self.cookie, self._ends = str(stored["cookie"]), {str(k): float(v) for k, v in stored["ends"].items()}
+            data = json.loads(self._file.read_bytes())
+            self.cookie, self._ends = str(data["cookie"]), {str(k): float(v) for k, v in data["ends"].items()}
 
     def sign_in(self, key: str, scope: Scope) -> WebSession | None:
         """Exchange a one-time key for a session of its sender; None if the key is wrong, used or too old.
@@ -84,7 +84,7 @@ class Sessions:
         """Give the browser the cookie of a session."""
         response.set_cookie(self.cookie, session.secret, path="/", httponly=True, samesite="strict")
 
-    def check(self, token: str, signed_out: Callable[[Scope], ASGIApp], others: Mapping[str, Check]) -> Check:
+    def check(self, token: str, signin_page: Callable[[Scope], ASGIApp], others: Mapping[str, Check]) -> Check:
         """Return the check of all requests: a token for `/api/`, nothing for sign-in and probes, a session for the rest.
 
         `others`: paths with a check of their own.
@@ -100,7 +100,7 @@ class Sessions:
             scope["session"] = self.of(scope)
             if scope["session"] or path in _OPEN or path.startswith("/static/"):
                 return None
-            return signed_out(scope)
+            return signin_page(scope)
 
         return refusal
 

@@ -30,7 +30,7 @@ from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.views.telemetry.incidents import IncidentView, loud, opened
 from web import template_filters
-from web.live import viewed
+from web.live import view_address
 from web.readiness import Readiness
 from web.sessions import WebSession
 from web.warm_library import WarmLibrary
@@ -78,7 +78,7 @@ class WebPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notice:
     """What the next page of a session says once: what was done, or why not, with the reason that the person had typed."""
 
     text: str
@@ -100,7 +100,7 @@ class Site:
         self._pages = [(compile_path(page.path)[0], page) for page in pages]
         self._templates = _templates()
         self._frame: tuple[object, Data] | None = None
-        self._told: dict[str, Told] = {}
+        self._notices: dict[str, Notice] = {}
 
     @property
     def routes(self) -> list[Route]:
@@ -116,26 +116,26 @@ class Site:
         path, _, query = address.partition("?")
         values = {**await self._frame_values(), "tab": _tab(path)}
         parts = {name: self._block("frame.html", name, values) for name in _FRAME}
-        page, found = self._page(path)
+        page, path_parameters = self._page(path)
         if page is not None and page.live:
-            parameters = {**dict(parse_qsl(query)), **found}
+            parameters = {**dict(parse_qsl(query)), **path_parameters}
             data = await self._library.read(lambda: page.data(self._library, parameters))
             parts |= {name: self._block(page.template, name, data) for name in page.live}
         return parts
 
-    def tell(self, session: WebSession, told: Told) -> None:
+    def notify(self, session: WebSession, notice: Notice) -> None:
         """Let the next page of a session say something."""
-        self._told[session.form_token] = told
+        self._notices[session.form_token] = notice
 
     def bare(self, template: str, status: int = 200, **data: Any) -> Response:
         """Return a page without the frame, for a browser that is not signed in."""
         return HTMLResponse(self._templates.get_template(template).render(data), status)
 
-    def signed_out(self, _scope: Scope) -> Response:
+    def signin_page(self, _scope: Scope) -> Response:
         """Return the response to a request without a session."""
         return self.bare("signin.html", 401, state="new")
 
-    async def failed(self, request: Request, status: int, problem: str) -> Response:
+    async def failure_page(self, request: Request, status: int, problem: str) -> Response:
         """Return the page for a request that failed."""
         titles = {
             404: "Not found",
@@ -146,7 +146,7 @@ class Site:
         }
         data = {"title": titles.get(status, "Not possible"), "problem": problem}
         try:
-            return await self._whole(request, "failed.html", data, status)
+            return await self._page_response(request, "failed.html", data, status)
         except CatchmentError:
             # The frame needs the library, too.
             return PlainTextResponse(problem, status)
@@ -155,36 +155,36 @@ class Site:
         async def show(request: Request) -> Response:
             parameters = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
             if page.needs_library and not await self._library.read(self._has_sources):
-                return await self._whole(request, "first.html", {})
+                return await self._page_response(request, "first.html", {})
             data = await self._library.read(lambda: page.data(self._library, parameters))
             part = parameters.get("part")
             if part is not None and part in self._templates.get_template(page.template).blocks:
                 return HTMLResponse(self._block(page.template, part, data))
-            return await self._whole(request, page.template, data)
+            return await self._page_response(request, page.template, data)
 
         return show
 
     async def _show_tabs(self, request: Request) -> Response:
-        values = {"tab": _tab(viewed(request)), **await self._frame_values()}
+        values = {"tab": _tab(view_address(request)), **await self._frame_values()}
         return HTMLResponse(self._block("frame.html", "tabs", values))
 
-    async def _whole(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
+    async def _page_response(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
         session: WebSession = request.scope["session"]
         frame = await self._frame_values()
         path = request.url.path
         address = quote(f"{path}?{request.url.query}" if request.url.query else path, safe="")
-        own = {
+        values = {
             "tab": _tab(path),
             "live": f"/events?view={address}",
             "form_token": session.form_token,
-            "told": self._told.pop(session.form_token, None),
+            "notice": self._notices.pop(session.form_token, None),
         }
-        html = self._templates.get_template(template).render({**frame, **own, **data})
+        html = self._templates.get_template(template).render({**frame, **values, **data})
         return HTMLResponse(html, status)
 
     def _block(self, template: str, name: str, data: Data) -> str:
-        found = self._templates.get_template(template)
-        return "".join(found.blocks[name](found.new_context(dict(data)))).strip()
+        block_template = self._templates.get_template(template)
+        return "".join(block_template.blocks[name](block_template.new_context(dict(data)))).strip()
 
     def _page(self, path: str) -> tuple[WebPage | None, Mapping[str, str]]:
         for pattern, page in self._pages:
@@ -206,7 +206,7 @@ class Site:
         except (NotFound, LedgerError):
             latest = None
         run = self._library.home.run
-        times = [_changed(run, name) for name in _REPORTS]
+        times = [_modified_at(run, name) for name in _REPORTS]
         return latest, times, int(time.time() / _MINUTE), self._library.meaning_off, self._incidents()
 
     def _incidents(self) -> tuple[IncidentView, ...]:
@@ -233,13 +233,13 @@ class Site:
             meaning, troubles = MeaningStatus.read(home, self._library.ledger), self._count(self._library)
         except CatchmentError:
             meaning, troubles = None, len(incidents)
-        watched = WatchReport.read(home)
+        watch_report = WatchReport.read(home)
         return {
             "troubles": troubles,
             "incidents": loud(incidents),
             "server": server,
             "worker": WorkerStatus.read(home),
-            "watched": len(watched.sources) if watched else 0,
+            "watched": len(watch_report.sources) if watch_report else 0,
             "meaning": meaning,
         }
 
@@ -256,12 +256,12 @@ def _templates() -> Environment:
 
 
 def _tab(path: str) -> str:
-    first = path.partition("?")[0].split("/")[1]
-    first = {"jobs": "syncs", "backfills": "syncs", "incidents": "trouble", "audit": "health"}.get(first, first)
-    return first if first in ("trouble", "sources", "syncs", "health") else "library"
+    name = path.partition("?")[0].split("/")[1]
+    name = {"jobs": "syncs", "backfills": "syncs", "incidents": "trouble", "audit": "health"}.get(name, name)
+    return name if name in ("trouble", "sources", "syncs", "health") else "library"
 
 
-def _changed(folder: Path, name: str) -> float:
+def _modified_at(folder: Path, name: str) -> float:
     try:
         return (folder / name).stat().st_mtime
     except FileNotFoundError:

@@ -17,7 +17,7 @@ from catchment.search.language import type_of
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
 _KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
 _PLAIN_TYPE = "text"
-_DID = {
+_OUTCOMES = {
     "succeeded": "added or updated",
     "moved": "moved",
     "deleted": "deleted",
@@ -38,15 +38,15 @@ def ago(moment: datetime | None) -> str:
 
 def day(moment: datetime) -> str:
     """Return the local date, with the year unless it is the present one: "17 May", "8 Sep 2025"."""
-    shown = _local(moment)
-    return f"{shown.day} {shown:%b}" if shown.year == datetime.now().year else f"{shown.day} {shown:%b %Y}"  # noqa: DTZ005
+    local = _local(moment)
+    return f"{local.day} {local:%b}" if local.year == datetime.now().year else f"{local.day} {local:%b %Y}"  # noqa: DTZ005
 
 
 def clock(moment: datetime) -> str:
     """Return the local time of day, with the date unless it is today: "14:20:05", "17 May, 14:20"."""
-    shown = _local(moment)
-    is_today = shown.date() == _local(datetime.now(UTC)).date()
-    return f"{shown:%H:%M:%S}" if is_today else f"{day(moment)}, {shown:%H:%M}"
+    local = _local(moment)
+    is_today = local.date() == _local(datetime.now(UTC)).date()
+    return f"{local:%H:%M:%S}" if is_today else f"{day(moment)}, {local:%H:%M}"
 
 
 def month(moment: datetime | None) -> str:
@@ -67,16 +67,16 @@ def count(value: int, noun: str, plural: str | None = None) -> str:
 def size(value: int) -> str:
     """Return a number of bytes with a unit: "340 B", "1.2 MB"."""
     power = next((power for power in range(4) if value < 1_000 ** (power + 1)), 4)
-    scaled, unit = value / 1_000**power, ("B", "KB", "MB", "GB", "TB")[power]
-    return f"{scaled:.1f} {unit}" if power and scaled < 100 else f"{scaled:.0f} {unit}"
+    amount, unit = value / 1_000**power, ("B", "KB", "MB", "GB", "TB")[power]
+    return f"{amount:.1f} {unit}" if power and amount < 100 else f"{amount:.0f} {unit}"
 
 
-def marked(snippet: str) -> Markup:
+def mark_matches(snippet: str) -> Markup:
     """Return a snippet whose matches are in [brackets] as HTML."""
     return Markup(_MARKED.sub(r"<mark>\1</mark>", str(escape(snippet))))
 
 
-def emphasized(title: str, words: Iterable[str]) -> Markup:
+def mark_words(title: str, words: Iterable[str]) -> Markup:
     """Return a title as HTML, with the words marked."""
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True) if word)
     pieces = re.split(rf"(?<!\w)({pattern})(?!\w)", title, flags=re.IGNORECASE) if pattern else [title]
@@ -119,15 +119,15 @@ def sentence(text: str) -> str:
     return capital if capital.endswith((".", "?")) else f"{capital}."
 
 
-def did(summary: Mapping[str, int]) -> str:
+def outcomes(summary: Mapping[str, int]) -> str:
     """Return what a sync did: "3 added or updated, 1 moved"; empty if nothing."""
-    return ", ".join(f"{summary[key]:,} {text}" for key, text in _DID.items() if summary.get(key))
+    return ", ".join(f"{summary[key]:,} {text}" for key, text in _OUTCOMES.items() if summary.get(key))
 
 
-def query(address: str, parameters: Mapping[str, object], **more: object) -> str:
+def query(address: str, parameters: Mapping[str, object], **extra: object) -> str:
     """Return an address with the parameters that have a value: "/jobs?state=pending"."""
-    given = {name: value for name, value in {**parameters, **more}.items() if value is not None}
-    return f"{address}?{urlencode(given)}" if given else address
+    values = {name: value for name, value in {**parameters, **extra}.items() if value is not None}
+    return f"{address}?{urlencode(values)}" if values else address
 
 
 def _local(moment: datetime) -> datetime:
@@ -152,10 +152,10 @@ FILTERS = {
         clock,
         count,
         day,
-        did,
-        emphasized,
+        outcomes,
+        mark_words,
         kind_name,
-        marked,
+        mark_matches,
         month,
         number,
         person,

@@ -93,7 +93,7 @@ class WarmLibrary:
     @property
     def ledger(self) -> Ledger:
         """The ledger, for reading. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
-        return self._opened()[0]
+        return self._open_library()[0]
 
     async def read(self, function: Callable[[], T]) -> T:
         """Return what a function that reads returns, called in a thread. Raises TryAgain if too many wait for one."""
@@ -103,8 +103,8 @@ class WarmLibrary:
 
     def search(self, request: SearchRequest) -> Results:
         """Return the results of a search. Raises BadInput if the query has an error."""
-        ledger, meaning = self._opened() if request.only is None else self._opened_only(request.only)
-        begun = time.monotonic()
+        ledger, meaning = self._open_library() if request.only is None else self._open_sources(request.only)
+        start = time.monotonic()
         with time_limit(_READ_SECONDS):
             results = search(
                 ledger,
@@ -116,25 +116,25 @@ class WarmLibrary:
                 offset=request.offset,
                 by_conversation=request.by_thread,
             )
-        self.tally.add(SEARCH, time.monotonic() - begun)
+        self.tally.add(SEARCH, time.monotonic() - start)
         return results
 
     def related(self, request: RelatedRequest) -> list[Hit]:
         """Return the nearest documents. Raises NotFound without such a document, MeaningOff without embeddings."""
-        ledger, meaning = self._opened()
+        ledger, meaning = self._open_library()
         content = ledger.library.document(request.document, mentions=0).content_id
         return related(ledger, meaning, content, request.limit)
 
     def warm(self) -> bool:
         """Load the model and the vectors. Returns whether search by meaning is possible; `meaning_off` says why not."""
         try:
-            _, meaning = self._opened()
+            _, meaning = self._open_library()
             meaning.warm()
             self.meaning_off = None
         except CatchmentError as reason:
             self.meaning_off = str(reason)
         except Exception as error:  # noqa: BLE001 - whatever the reason, search by words works
-            self.meaning_off = _failed(error)
+            self.meaning_off = _failure_text(error)
         return self.meaning_off is None
 
     def embed_few(self) -> None:
@@ -142,11 +142,11 @@ class WarmLibrary:
         if time.monotonic() < self._not_before:
             return
         try:
-            self._opened()[1].embed_few()
+            self._open_library()[1].embed_few()
         except CatchmentError as reason:
             self.meaning_off = str(reason)
         except Exception as error:  # noqa: BLE001 - as in `warm`
-            self.meaning_off = _failed(error)
+            self.meaning_off = _failure_text(error)
         else:
             if self._pause:
                 self._tell("")
@@ -156,7 +156,7 @@ class WarmLibrary:
         self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
         self._not_before = time.monotonic() + self._pause
 
-    def _opened(self) -> tuple[Ledger, MeaningIndex]:
+    def _open_library(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
         with self._lock:
             if self._ledger is None or self._meaning is None:
@@ -164,8 +164,8 @@ class WarmLibrary:
                 self._meaning = MeaningIndex(Ledger.inspect(self._home, seconds=_LOAD_SECONDS))
             return self._ledger, self._meaning
 
-    def _opened_only(self, names: frozenset[str]) -> tuple[Ledger, MeaningIndex]:
-        _, meaning = self._opened()
+    def _open_sources(self, names: frozenset[str]) -> tuple[Ledger, MeaningIndex]:
+        _, meaning = self._open_library()
         with self._lock:
             if self._limited is None or self._limited[0] != names:
                 ledger, vectors = (
@@ -176,5 +176,5 @@ class WarmLibrary:
             return self._limited[1:]
 
 
-def _failed(error: Exception) -> str:
+def _failure_text(error: Exception) -> str:
     return f"search by meaning: failed ({type(error).__name__})"

@@ -26,28 +26,28 @@ _CLASS = re.compile(r"[a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*")
 def faults(html: str) -> list[str]:
     """Return the violations in a piece of HTML; empty if it is safe."""
     tree = LexborHTMLParser(f"<!doctype html><html><head></head><body>{html}</body></html>")
-    found: list[str] = []
-    seen: set[str] = set()
+    violations: list[str] = []
+    ids: set[str] = set()
     assert tree.body is not None
     for node in tree.body.traverse(include_text=False):
         if node.tag == "body":
-            found += [f"attribute of body: {name}" for name in node.attributes]
+            violations += [f"attribute of body: {name}" for name in node.attributes]
             continue
         if node.tag not in TAGS:
-            found.append(f"tag {node.tag}")
+            violations.append(f"tag {node.tag}")
         for name, value in node.attributes.items():
-            found += _attribute(str(node.tag), name, value or "")
+            violations += _attribute(str(node.tag), name, value or "")
         if number := node.attributes.get("id"):
-            found += [f"id {number!r}"] if number in seen or not _ID.fullmatch(number) else []
-            seen.add(number)
+            violations += [f"id {number!r}"] if number in ids or not _ID.fullmatch(number) else []
+            ids.add(number)
         if (
             node.tag == "a"
             and _is_outside(node.attributes.get("href"))
             and "noopener" not in (node.attributes.get("rel") or "")
         ):
-            found.append("link to elsewhere without rel")
-    found += [f"head has {child.tag}" for child in tree.head.iter()] if tree.head is not None else []
-    return found
+            violations.append("link to elsewhere without rel")
+    violations += [f"head has {child.tag}" for child in tree.head.iter()] if tree.head is not None else []
+    return violations
 
 
 def _attribute(tag: str, name: str, value: str) -> Iterator[str]:

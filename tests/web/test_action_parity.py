@@ -19,17 +19,17 @@ _CALLED = re.compile(r'(?:/actions/|")([a-z]+\.[a-z_]+)"')
 
 def functions() -> Iterator[str]:
     """Yield the actions by module and name."""
-    for found in pkgutil.iter_modules(deployments.actions.__path__):
-        module = import_module(f"deployments.actions.{found.name}")
+    for module_info in pkgutil.iter_modules(deployments.actions.__path__):
+        module = import_module(f"deployments.actions.{module_info.name}")
         for name, function in inspect.getmembers(module, inspect.isfunction):
             is_action = {"desk", "actor"} <= inspect.signature(function).parameters.keys()
             if function.__module__ == module.__name__ and is_action and not name.startswith("_"):
-                yield f"{found.name}.{name}"
+                yield f"{module_info.name}.{name}"
 
 
 def named_in_console() -> set[str]:
     """Return `module.name` for each use of a module of `deployments.actions` in the command line."""
-    found = set()
+    names = set()
     for file in (PROJECT / "console").rglob("*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         modules = {
@@ -38,12 +38,12 @@ def named_in_console() -> set[str]:
             if isinstance(node, ast.ImportFrom) and node.module == "deployments.actions"
             for name in node.names
         }
-        found |= {
+        names |= {
             f"{node.value.id}.{node.attr}"
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules
         }
-    return found
+    return names
 
 
 def named_in_forms() -> set[str]:

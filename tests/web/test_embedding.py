@@ -17,12 +17,12 @@ from web.warm_library import WarmLibrary
 
 
 def test_model_that_fails_is_asked_again_after_growing_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, told, now = Home(tmp_path).make(), list[str](), [100.0]
+    home, messages, now = Home(tmp_path).make(), list[str](), [100.0]
     monkeypatch.setattr(warm_library, "time", SimpleNamespace(monotonic=lambda: now[0]))
     fill(home)
     with serving() as server:
-        library = WarmLibrary(home, told.append)
-        ledger, _ = library._opened()
+        library = WarmLibrary(home, messages.append)
+        ledger, _ = library._open_library()
         with_model(library, address(server))
         server.mood, server.spoils_all = "503", True
         attempts = []
@@ -33,11 +33,11 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(tmp_path: Path, mo
                 attempts.append(now[0] - 100)
             now[0] += 1
         assert attempts == [0, 2, 6, 14]
-        assert "status 503; start or repair it" in told[-1]
+        assert "status 503; start or repair it" in messages[-1]
         server.mood = ""
         now[0] += 20
         library.embed_few()
-        assert told[-1] == ""
+        assert messages[-1] == ""
         assert ledger.embeddings.counts(ledger.embeddings.searched()).done == 3
 
 

@@ -201,11 +201,11 @@ def client(home: Home) -> Iterator[TestClient]:
 
 def routes(home: Home) -> tuple[list[str], list[str]]:
     """Return the paths of the pages and of the views, with their parameters."""
-    found = built(home).app.routes  # type: ignore[attr-defined]
-    api = next(each for each in found if isinstance(each, Mount) and each.path == "/api/v1")
+    all_routes = built(home).app.routes  # type: ignore[attr-defined]
+    api = next(route for route in all_routes if isinstance(route, Mount) and route.path == "/api/v1")
     return (
-        [each.path for each in found if isinstance(each, Route) and "GET" in (each.methods or ())],
-        [f"/api/v1{each.path}" for each in api.routes if isinstance(each, Route) and "GET" in (each.methods or ())],
+        [route.path for route in all_routes if isinstance(route, Route) and "GET" in (route.methods or ())],
+        [f"/api/v1{route.path}" for route in api.routes if isinstance(route, Route) and "GET" in (route.methods or ())],
     )
 
 
@@ -227,15 +227,15 @@ STREAMS = ("/events", "/signin", "/signout")
 def test_no_page_and_no_view_fails_in_any_state(home: Home, client: TestClient) -> None:
     pages, views = routes(home)
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    seen = 0
+    number = 0
     for path in (*pages, *views):
         if path.removeprefix("/api/v1") in STREAMS:
             continue
         for address in addresses(home, path):
             response = client.get(address, headers=headers if path.startswith("/api/v1") else {})
             assert response.status_code != 500, (address, response.text[:300])
-            seen += response.status_code == 200
-    assert seen > 200
+            number += response.status_code == 200
+    assert number > 200
 
 
 NUMBERS = (
@@ -322,22 +322,22 @@ def test_odd_field_fails_no_action(client: TestClient, name: str) -> None:
         "days": 36_500,
     }
     fields = ACTIONS[name].fields.__pydantic_fields__
-    given = {field: required[field] for field in fields if field in required}
+    required_fields = {field: required[field] for field in fields if field in required}
     for field in fields:
         for value in ODD:
-            response = client.post(f"/api/v1/actions/{name}", json={**given, field: value}, headers=headers)
+            response = client.post(f"/api/v1/actions/{name}", json={**required_fields, field: value}, headers=headers)
             assert response.status_code != 500, (field, value)
             if isinstance(value, bool) and field in ("number", "expected", "jobs", "days", "at_once", "debounce"):
                 assert response.status_code == 400, field
 
 
-@pytest.mark.parametrize(("data", "name"), [({}, "here"), ({"here": ()}, "source")])
+@pytest.mark.parametrize(("data", "name"), [({}, "open_rows"), ({"open_rows": ()}, "source")])
 def test_log_names_template_line_and_variable(data: dict[str, object], name: str) -> None:
     with pytest.raises(UndefinedError) as failure:
         _templates().get_template("case_source.html").render(ui=_templates().globals["ui"], **data)
-    said = re.fullmatch(r"UndefinedError in (web/templates/\w+\.html), line (\d+): (\w+)", defect(failure.value))
-    assert said and said[3] == name
-    assert name in (PROJECT / said[1]).read_text().splitlines()[int(said[2]) - 1]
+    defect_line = re.fullmatch(r"UndefinedError in (web/templates/\w+\.html), line (\d+): (\w+)", defect(failure.value))
+    assert defect_line and defect_line[3] == name
+    assert name in (PROJECT / defect_line[1]).read_text().splitlines()[int(defect_line[2]) - 1]
 
 
 _FORM = re.compile(r"<form\b[^>]*action=\"/actions/([a-z_.]+)\"[^>]*>(.*?)</form>", re.DOTALL)
@@ -348,7 +348,7 @@ _NAME = re.compile(r"<(?:input|select|textarea|button)\b[^>]*\bname=\"([^\"]+)\"
 
 @pytest.mark.full
 def test_each_form_has_the_fields_of_its_action(home: Home, client: TestClient) -> None:
-    seen = set()
+    form_actions = set()
     for path in routes(home)[0]:
         if path in STREAMS:
             continue
@@ -363,8 +363,8 @@ def test_each_form_has_the_fields_of_its_action(home: Home, client: TestClient) 
             for action, content in _FORM.findall(text):
                 names = set(map(unescape, _NAME.findall(content))) | {name for of, name in outside if of == action}
                 assert "form" in names, (address, action)
-                known = ACTIONS[action].fields.__pydantic_fields__
-                needed = {name for name, field in known.items() if field.is_required()}
-                assert needed <= names - {"form"} <= known.keys(), (address, action, names)
-                seen.add(action)
-    assert len(seen) > 15, seen
+                fields = ACTIONS[action].fields.__pydantic_fields__
+                needed = {name for name, field in fields.items() if field.is_required()}
+                assert needed <= names - {"form"} <= fields.keys(), (address, action, names)
+                form_actions.add(action)
+    assert len(form_actions) > 15, form_actions

@@ -64,9 +64,9 @@ def test_first_page_has_the_latest_documents_and_the_sources(client: httpx.Clien
 
 
 def test_earlier_documents_follow_the_latest(client: httpx.Client) -> None:
-    found = re.search(r'href="(/\?after=[^"]+)" rel="next">Earlier documents', shown(client, "/"))
-    assert found is not None
-    page = shown(client, found[1])
+    link = re.search(r'href="(/\?after=[^"]+)" rel="next">Earlier documents', shown(client, "/"))
+    assert link is not None
+    page = shown(client, link[1])
     assert page.count('class="hit"') == 6
     assert 'rel="next"' not in page
     assert client.get("/?after=x").status_code == 400

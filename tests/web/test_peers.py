@@ -74,12 +74,12 @@ def test_system_that_names_no_users_has_one(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("number", [64, 200])
 def test_idle_connections_keep_nobody_out(port: int, user: int | None, number: int) -> None:
     with ExitStack() as stack:
-        held = deque[socket.socket]()
+        connections = deque[socket.socket]()
         for turn in range(number + 40):
             with as_user(user):
-                held.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
-            if len(held) > number:
-                held.popleft().close()
+                connections.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
+            if len(connections) > number:
+                connections.popleft().close()
             if turn >= number:
                 response = httpx.get(f"http://127.0.0.1:{port}/live", trust_env=False)
                 assert response.status_code == 200

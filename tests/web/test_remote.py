@@ -122,9 +122,9 @@ def test_silent_process_costs_a_search_only_the_time_for_a_sign_of_life(
         web_process.token(home)
         WebAddress.record(home, silent.getsockname()[1])
         assert main(["search", "girder"]) == 0
-    shown = capsys.readouterr()
-    assert "Girder.md" in shown.out
-    assert shown.err == "searched by words only; page: no response; see `catchment health`\n"
+    output = capsys.readouterr()
+    assert "Girder.md" in output.out
+    assert output.err == "searched by words only; page: no response; see `catchment health`\n"
 
 
 def test_answer_of_a_live_process_is_awaited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,12 +182,12 @@ def test_invalid_query_is_an_error_without_a_second_search(
 ) -> None:
     fill(home)
     assert main(["search", "sorce:notes"]) == 2
-    said = capsys.readouterr().err
+    error = capsys.readouterr().err
     with served(home):
         with monkeypatch.context() as patch:
             patch.setattr(Ledger, "inspect", None)
             assert main(["search", "sorce:notes"]) == 2
-        assert capsys.readouterr().err == said
+        assert capsys.readouterr().err == error
         assert main(["search", "girder", "--source", "nope"]) == 4
 
 

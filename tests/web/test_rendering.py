@@ -72,9 +72,9 @@ def html(text: str, media_type: str = "text/markdown", **more: Any) -> str:
     return str(rendering.body(read(text, media_type, **more)))
 
 
-def seen(written: str) -> str:
+def visible_text(output: str) -> str:
     """Return the text of HTML."""
-    return " ".join(re.sub(r"<[^>]*>", " ", written).split())
+    return " ".join(re.sub(r"<[^>]*>", " ", output).split())
 
 
 @pytest.mark.parametrize("media_type", KINDS)
@@ -107,9 +107,9 @@ def test_judge_of_html_finds_each_planted_fault(planted: str) -> None:
 @pytest.mark.parametrize("name", nasty.HEAVY)
 def test_dense_text_takes_bounded_work_and_stays_safe(name: str) -> None:
     began = time.process_time()
-    written = html(nasty.HEAVY[name][: rendering.MOST_CHARACTERS])
+    output = html(nasty.HEAVY[name][: rendering.MOST_CHARACTERS])
     assert time.process_time() - began < 3
-    assert faults(written) == []
+    assert faults(output) == []
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_text_beyond_the_bound_on_work_is_shown_plainly(text: str) -> None:
     with pytest.raises(TooMuchWork):
         parse(text, Dialect.NOTE)
     assert html(text).startswith('<pre class="plain"')
-    assert seen(html(text)).startswith(text.split("\n", maxsplit=1)[0][:2].replace(">", "&gt;"))
+    assert visible_text(html(text)).startswith(text.split("\n", maxsplit=1)[0][:2].replace(">", "&gt;"))
 
 
 def test_long_line_is_shown_in_parts_without_loss() -> None:
     text = "".join(chr(0x4E00 + n % 20_000) for n in range(1_000_000))
     long = read(text)
-    whole = "".join(seen(str(rendering.body(long, part))) for part in range(1, rendering.parts(long) + 1))
+    whole = "".join(visible_text(str(rendering.body(long, part))) for part in range(1, rendering.parts(long) + 1))
     assert whole == text
     assert rendering.parts(long) == 34
 
@@ -133,9 +133,9 @@ def test_long_line_is_shown_in_parts_without_loss() -> None:
 def test_long_note_is_divided_at_headings_and_rendered() -> None:
     text = "".join(f"# Chapter {n}\n\n{'A **word** each. ' * 500}\n\n" for n in range(20))
     long = read(text)
-    written = [str(rendering.body(long, part)) for part in range(1, rendering.parts(long) + 1)]
-    assert all(each.startswith("<h2") for each in written)
-    assert "".join(written).count("<h2") == 20
+    output = [str(rendering.body(long, part)) for part in range(1, rendering.parts(long) + 1)]
+    assert all(part_html.startswith("<h2") for part_html in output)
+    assert "".join(output).count("<h2") == 20
 
 
 @pytest.mark.parametrize("part", [-1, 0, 99])
@@ -144,13 +144,13 @@ def test_part_that_is_not_there_shows_the_nearest(part: int) -> None:
 
 
 def test_note_has_tables_tasks_code_highlights_and_breaks() -> None:
-    written = html(
+    output = html(
         "|a|b|\n|-:|-|\n|1|[[Other\\|two]]|\n\n- [x] done\n- [/] half\n\n```python\nx < 1\n```\n\n==marked== and `code`"
     )
-    assert '<td class="right">1</td>' in written and '<a href="/documents/8">two</a>' in written
-    assert '<li class="task done"><span class="box" role="img" aria-label="Done">☑</span> done' in written
-    assert '<code class="language-python">x &lt; 1\n</code>' in written
-    assert "<mark>marked</mark> and <code>code</code>" in written
+    assert '<td class="right">1</td>' in output and '<a href="/documents/8">two</a>' in output
+    assert '<li class="task done"><span class="box" role="img" aria-label="Done">☑</span> done' in output
+    assert '<code class="language-python">x &lt; 1\n</code>' in output
+    assert "<mark>marked</mark> and <code>code</code>" in output
 
 
 def test_callout_is_a_box_and_a_folded_one_opens() -> None:
@@ -163,10 +163,10 @@ def test_callout_is_a_box_and_a_folded_one_opens() -> None:
 
 
 def test_footnotes_refer_to_paragraphs_of_their_own() -> None:
-    written = html("Text[^1] and[^b].\n\n[^1]: One.\n[^b]: Two\n  lines.")
-    assert '<sup><a href="#t-note-1">1</a></sup>' in written and '<sup><a href="#t-note-b">b</a></sup>' in written
-    assert '<p class="footnote" id="t-note-1"><sup>1</sup> One.</p>' in written
-    assert '<p class="footnote" id="t-note-b">' in written and "lines." in written
+    output = html("Text[^1] and[^b].\n\n[^1]: One.\n[^b]: Two\n  lines.")
+    assert '<sup><a href="#t-note-1">1</a></sup>' in output and '<sup><a href="#t-note-b">b</a></sup>' in output
+    assert '<p class="footnote" id="t-note-1"><sup>1</sup> One.</p>' in output
+    assert '<p class="footnote" id="t-note-b">' in output and "lines." in output
 
 
 def test_links_lead_to_documents_headings_and_blocks() -> None:
@@ -174,35 +174,35 @@ def test_links_lead_to_documents_headings_and_blocks() -> None:
         "[[Other#Some Heading!]] [[Other#^peak|p]] [r](docs/other.md#part) "
         "[[#Below]] [[Nowhere]]\n\n# Below\n\ntext ^peak\n\n- item ^low"
     )
-    written = html(text)
-    assert '<a href="/documents/8#t-some-heading">Other › Some Heading!</a>' in written
-    assert '<a href="/documents/8#t-block-peak">p</a>' in written
-    assert '<a href="/documents/9#t-part">r</a>' in written
-    assert '<a href="#t-below">' in written and '<h2 id="t-below">' in written
-    assert '<span class="missing">Nowhere</span>' in written
-    assert '<p id="t-block-peak">text</p>' in written and '<li><span id="t-block-low"></span>item' in written
+    output = html(text)
+    assert '<a href="/documents/8#t-some-heading">Other › Some Heading!</a>' in output
+    assert '<a href="/documents/8#t-block-peak">p</a>' in output
+    assert '<a href="/documents/9#t-part">r</a>' in output
+    assert '<a href="#t-below">' in output and '<h2 id="t-below">' in output
+    assert '<span class="missing">Nowhere</span>' in output
+    assert '<p id="t-block-peak">text</p>' in output and '<li><span id="t-block-low"></span>item' in output
 
 
 def test_picture_of_the_library_is_loaded_from_this_process_only() -> None:
-    written = html("![[map.png|300]] ![A map|200](map.png) ![[report.pdf]]")
-    assert '<img src="/documents/5/file?embed=map.png" alt="map.png" width="300" loading="lazy">' in written
-    assert 'alt="A map" width="200"' in written
-    assert '<a href="/documents/10" class="embed">report.pdf</a>' in written
+    output = html("![[map.png|300]] ![A map|200](map.png) ![[report.pdf]]")
+    assert '<img src="/documents/5/file?embed=map.png" alt="map.png" width="300" loading="lazy">' in output
+    assert 'alt="A map" width="200"' in output
+    assert '<a href="/documents/10" class="embed">report.pdf</a>' in output
 
 
 def test_remote_picture_is_a_link_that_opens_elsewhere() -> None:
-    written = html("![Chart](https://pics.example/a.png)")
-    assert "<img" not in written
-    assert '<a href="https://pics.example/a.png" rel="noopener noreferrer" target="_blank" class="outside">' in written
-    assert seen(written) == "Chart (picture at pics.example)"
+    output = html("![Chart](https://pics.example/a.png)")
+    assert "<img" not in output
+    assert '<a href="https://pics.example/a.png" rel="noopener noreferrer" target="_blank" class="outside">' in output
+    assert visible_text(output) == "Chart (picture at pics.example)"
 
 
 def test_bare_addresses_are_links_and_links_do_not_nest() -> None:
-    written = html(
+    output = html(
         "See https://a.example/x. [in https://b.example](https://c.example) [a <https://d.example> b](https://e.example)"
     )
-    assert written.count("<a ") == written.count("</a>")
-    assert 'href="https://a.example/x"' in written and 'href="https://b.example"' not in written
+    assert output.count("<a ") == output.count("</a>")
+    assert 'href="https://a.example/x"' in output and 'href="https://b.example"' not in output
 
 
 def test_html_of_a_note_is_left_out_and_its_words_stay() -> None:
@@ -210,20 +210,20 @@ def test_html_of_a_note_is_left_out_and_its_words_stay() -> None:
         "<div align=center>\n<b>Bold</b> words\n</div>\n\n"
         "<!-- hidden -->\n\nline<br>break <kbd>K</kbd>\n\n<script>\nalert(1)\n</script>"
     )
-    written = html(text)
-    assert seen(written) == "Bold words line break K"
-    assert "line<br>break K" in written
+    output = html(text)
+    assert visible_text(output) == "Bold words line break K"
+    assert "line<br>break K" in output
 
 
 def test_html_in_extracted_text_and_mail_is_text() -> None:
-    assert seen(html("a <b>c</b>", "text/html")) == "a &lt;b&gt;c&lt;/b&gt;"
+    assert visible_text(html("a <b>c</b>", "text/html")) == "a &lt;b&gt;c&lt;/b&gt;"
     assert "&lt;b&gt;" in html("a <b>c</b>", MAIL)
 
 
 def test_comments_of_a_vault_are_left_out_and_lines_break() -> None:
-    written = html("one\ntwo %%secret%%\n\n%%\nsecret\n\nsecret\n%%\n\nthree", metadata={"vault": "v"})
-    assert seen(written) == "one two three"
-    assert "one<br>" in written
+    output = html("one\ntwo %%secret%%\n\n%%\nsecret\n\nsecret\n%%\n\nthree", metadata={"vault": "v"})
+    assert visible_text(output) == "one two three"
+    assert "one<br>" in output
 
 
 def test_heading_that_repeats_the_title_is_left_out() -> None:
@@ -231,25 +231,25 @@ def test_heading_that_repeats_the_title_is_left_out() -> None:
 
 
 def test_mail_folds_quotations_and_dims_the_signature() -> None:
-    written = html("Dear *all*,\nyes.\n\n> Shall we?\n> Now?\n\nBye\n-- \nP. P.", MAIL)
-    assert "<p>Dear *all*,<br>\nyes.</p>" in written
+    output = html("Dear *all*,\nyes.\n\n> Shall we?\n> Now?\n\nBye\n-- \nP. P.", MAIL)
+    assert "<p>Dear *all*,<br>\nyes.</p>" in output
     assert (
         '<details class="quoted"><summary>Quoted text, 2 lines</summary><blockquote><p>Shall we?<br>\nNow?</p>'
-        in written
+        in output
     )
-    assert '<div class="signature">' in written and "P. P." in written.partition("signature")[2]
+    assert '<div class="signature">' in output and "P. P." in output.partition("signature")[2]
 
 
 def test_conversation_shows_each_message_and_shortens_the_others() -> None:
     far = ReadMessage(ConversationMessage(4, "T", None, None, "s", "j"), None)
     near = ReadMessage(far.message._replace(document=6), MessageView((), (), (), (("word " * 5_000, False),), ()))
     itself = ReadMessage(far.message._replace(document=5), MessageView((), (), (), (("Hello", False),), ()))
-    shown = rendering.messages(read("Hello", MAIL, conversation=[far, itself, near]))
-    assert list(shown) == [5, 6]
-    assert str(shown[5]) == "<p>Hello</p>\n"
-    assert 5_000 < len(shown[6]) < 5_200 and "left out" in shown[6]
+    texts = rendering.messages(read("Hello", MAIL, conversation=[far, itself, near]))
+    assert list(texts) == [5, 6]
+    assert str(texts[5]) == "<p>Hello</p>\n"
+    assert 5_000 < len(texts[6]) < 5_200 and "left out" in texts[6]
 
 
 def test_program_code_is_shown_as_it_is_without_misleading_marks() -> None:
-    written = html("if x:\n\t# \u202eevil\u2066\n<b>", "text/x-python")
-    assert written == '<pre class="plain" tabindex="0">if x:\n\t# \ufffdevil\ufffd\n&lt;b&gt;</pre>'
+    output = html("if x:\n\t# \u202eevil\u2066\n<b>", "text/x-python")
+    assert output == '<pre class="plain" tabindex="0">if x:\n\t# \ufffdevil\ufffd\n&lt;b&gt;</pre>'

@@ -54,8 +54,8 @@ def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
         meaning = MeaningIndex(ledger)
         for text in ("girders", "rusty support of a crossing", "", "tag:bridge", '"west pier"'):
-            found, expected = remote.search(library_home, text, NOW), search(ledger, text, NOW, meaning=meaning)
-            assert rounded(found) == rounded(expected)
+            results, expected = remote.search(library_home, text, NOW), search(ledger, text, NOW, meaning=meaning)
+            assert rounded(results) == rounded(expected)
 
 
 def rounded(results: Results) -> Results:
@@ -86,10 +86,10 @@ def test_meaning_is_searched_when_the_model_is_loaded_and_not_when_it_is_off(
 def test_related_documents_are_those_found_in_this_process(library_home: Home, client: httpx.Client) -> None:
     until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
-        shown = document_named(ledger, "Girder.md")
-        expected = related(ledger, MeaningIndex(ledger), shown.content_id, 5)
-    assert client.get("/api/v1/related", params={"document": shown.document, "limit": 5}).status_code == 200
-    assert remote.related(library_home, shown.document, 5) == expected
+        document = document_named(ledger, "Girder.md")
+        expected = related(ledger, MeaningIndex(ledger), document.content_id, 5)
+    assert client.get("/api/v1/related", params={"document": document.document, "limit": 5}).status_code == 200
+    assert remote.related(library_home, document.document, 5) == expected
     assert client.get("/api/v1/related", params={"document": 999}).status_code == 404
     assert client.get("/api/v1/related", params={"document": "-1"}).status_code == 400
     assert client.get("/api/v1/related").status_code == 400
@@ -291,8 +291,8 @@ def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home, capsys: py
         assert client.post("/api/v1/search", json={"text": "girder"}).status_code == 404
         fill(home)
         assert client.get("/ready").status_code == 200
-        found = client.post("/api/v1/search", json={"text": "girder"}).json()
-        assert (found["total"], "not made yet" in found["meaning_off"]) == (1, True)
+        results = client.post("/api/v1/search", json={"text": "girder"}).json()
+        assert (results["total"], "not made yet" in results["meaning_off"]) == (1, True)
         assert main(["search", "girder"]) == 0
         assert "searched by words only; search by meaning: the embeddings are not made yet" in capsys.readouterr().err
 

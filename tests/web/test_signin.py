@@ -110,8 +110,8 @@ def test_old_keys_are_removed(home: Home) -> None:
 def test_key_is_kept_where_other_users_cannot_use_it(home: Home) -> None:
     key = own_secrets.one_time_key(home.signin_keys)
     assert stat.S_IMODE(home.signin_keys.stat().st_mode) == 0o700
-    kept = "".join(file.name + file.read_text() for file in home.signin_keys.iterdir())
-    assert key not in kept
+    key_files = "".join(file.name + file.read_text() for file in home.signin_keys.iterdir())
+    assert key not in key_files
 
 
 def test_key_cannot_name_a_file_elsewhere(home: Home) -> None:

@@ -75,14 +75,14 @@ def post(client: TestClient, action: str, page: str = "/sources/new", **fields: 
     return response.headers["location"], client.get(response.headers["location"]).text
 
 
-def said(page: str) -> str:
+def result_of(page: str) -> str:
     return page.partition('aria-label="Result">')[2].partition("</aside>")[0]
 
 
 def files(home: Home) -> Files:
     """Return what is stored, without the sign-in and the reports of processes."""
-    kept = (file for file in home.path.rglob("*") if file.is_file() and home.run not in file.parents)
-    names = {file: str(file.relative_to(home.path)) for file in kept}
+    stored_files = (file for file in home.path.rglob("*") if file.is_file() and home.run not in file.parents)
+    names = {file: str(file.relative_to(home.path)) for file in stored_files}
     return {name: file.read_bytes() for file, name in names.items() if not name.startswith(("web-", "ledger.db-"))}
 
 
@@ -153,8 +153,8 @@ def test_count_of_a_large_folder_ends_in_time(client: TestClient, vault: Path, m
     ],
 )
 def test_problem_is_shown_beside_the_form(client: TestClient, vault: Path, place: dict[str, str], problem: str) -> None:
-    typed = {"kind": "obsidian", "location": str(vault), "name": "notes", **place}
-    page = client.get("/sources/new", params=typed).text
+    fields = {"kind": "obsidian", "location": str(vault), "name": "notes", **place}
+    page = client.get("/sources/new", params=fields).text
     assert problem in page.partition('role="alert"')[2].partition("</p>")[0]
     assert 'aria-invalid="true"' in page
     assert "/actions/sources.add" not in page
@@ -179,7 +179,7 @@ def test_added_source_has_its_schedule_and_settings(home: Home, client: TestClie
     place = {"kind": "obsidian", "location": str(vault), "name": "notes", "every": "15m", "watch": "true"}
     at, page = post(client, "sources.add", **place, settings="exclude=*.tmp\nlimits.max_mb=20", reason="mine")
     assert at == "/sources/notes"
-    assert "notes is added (Vault: Obsidian vault)" in said(page)
+    assert "notes is added (Vault: Obsidian vault)" in result_of(page)
     entry = desk_of(home).entry("notes")
     assert (str(entry.schedules[0]), entry.watch) == ("every 15 min", True)
     assert entry.settings.exclude == ("*.tmp",)  # type: ignore[attr-defined]
@@ -195,7 +195,7 @@ def test_typed_secret_is_kept_in_one_private_file(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     at, page = post(client, "sources.add", **github(hub))
-    assert (at, "plots is added" in said(page)) == ("/sources/plots", True)
+    assert (at, "plots is added" in result_of(page)) == ("/sources/plots", True)
     [file] = home.secrets.iterdir()
     assert [stat.S_IMODE(place.stat().st_mode) for place in (file, home.secrets)] == [0o600, 0o700]
     assert file.read_text() == SECRET
@@ -228,15 +228,15 @@ def test_typed_secret_is_kept_in_one_private_file(
 def test_failed_add_leaves_no_file_and_no_source(
     home: Home, client: TestClient, hub: GitHubServer, fields: dict[str, str], problem: str
 ) -> None:
-    typed = {name: value for name, value in github(hub, **fields).items() if value}
-    at, page = post(client, "sources.add", "/sources/new?kind=github", **typed)
+    form = {name: value for name, value in github(hub, **fields).items() if value}
+    at, page = post(client, "sources.add", "/sources/new?kind=github", **form)
     assert at == "/sources/new?kind=github"
-    assert ">Not done</span>" in said(page)
-    assert problem in said(page)
+    assert ">Not done</span>" in result_of(page)
+    assert problem in result_of(page)
     assert [*home.path.glob("secrets/*")] == []
     assert desk_of(home).entries() == {}
-    assert typed["secret"] not in page
-    assert not any(typed["secret"].encode() in content for content in files(home).values())
+    assert form["secret"] not in page
+    assert not any(form["secret"].encode() in content for content in files(home).values())
     if (home.path / "ledger.db").exists():
         assert history(home) == []
 
@@ -245,7 +245,7 @@ def test_taken_name_keeps_the_secret_of_its_source(home: Home, client: TestClien
     post(client, "sources.add", **github(hub))
     before = files(home)
     _, page = post(client, "sources.add", **github(hub, settings="include=pulls"))
-    assert "already exists" in said(page)
+    assert "already exists" in result_of(page)
     assert files(home) == before
 
 
@@ -264,13 +264,13 @@ def test_new_secret_replaces_the_one_before(home: Home, client: TestClient, hub:
     post(client, "sources.add", **github(hub))
     [first] = home.secrets.iterdir()
     _, page = post(client, "sources.change", name="plots", secret="another one")
-    assert "plots: token changed" in said(page)
+    assert "plots: token changed" in result_of(page)
     [second] = home.secrets.iterdir()
     assert (second != first, second.read_text()) == (True, "another one")
     assert "another one" not in page
     before = files(home)
     _, page = post(client, "sources.change", name="plots", secret="a third", settings=f"address={hub.web}:1")
-    assert ">Not done</span>" in said(page)
+    assert ">Not done</span>" in result_of(page)
     assert files(home) == before
 
 
@@ -279,10 +279,10 @@ def test_deletion_needs_the_name_typed(notes: Home, client: TestClient, action: 
     before = files(notes)
     for confirm in ("", "note", "Notes"):
         _, page = post(client, action, "/sources/notes/settings", name="notes", confirm=confirm)
-        assert "type the name of the source, notes" in said(page)
+        assert "type the name of the source, notes" in result_of(page)
     assert files(notes) == before
     _, page = post(client, action, name="notes", confirm="notes")
-    assert ">Done</span>" in said(page)
+    assert ">Done</span>" in result_of(page)
 
 
 def test_change_is_previewed_before_it_is_made(notes: Home, client: TestClient) -> None:
@@ -293,7 +293,7 @@ def test_change_is_previewed_before_it_is_made(notes: Home, client: TestClient) 
     assert 'name="settings" value="exclude=*.tmp"' in page
     assert files(notes) == before
     _, page = post(client, "sources.change", name="notes", settings="exclude=*.tmp", every="1h", watch="yes")
-    assert "exclude, schedule, watch changed" in said(page)
+    assert "exclude, schedule, watch changed" in result_of(page)
     assert "Synced every 1 h and on change" in page
 
 
@@ -309,7 +309,7 @@ def test_wrong_change_is_refused(notes: Home, client: TestClient, settings: str,
     before = files(notes)
     key, _, value = settings.partition("=")
     assert problem in client.get("/sources/notes/settings", params={"key": key, "value": value}).text
-    assert problem in said(
+    assert problem in result_of(
         post(client, "sources.change", "/sources/notes/settings", name="notes", settings=settings)[1]
     )
     assert files(notes) == before
@@ -334,9 +334,9 @@ def test_slow_preview_names_the_command(
 ) -> None:
     changes = Obsidian.changes
 
-    def slowly(*given: Any, **more: Any) -> Any:
+    def slowly(*arguments: Any, **more: Any) -> Any:
         time.sleep(0.1)
-        return changes(*given, **more)
+        return changes(*arguments, **more)
 
     monkeypatch.setattr(Obsidian, "changes", slowly)
     monkeypatch.setattr(previews, "SECONDS", 0.0)
@@ -361,10 +361,10 @@ def test_consent_ends_with_the_day(notes: Home, client: TestClient) -> None:
 @pytest.fixture
 def nothing_collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep all cursors, as frames in a cycle may: SQLite counts a result that is not read to its end as a reader."""
-    kept: list[object] = []
+    cursors: list[object] = []
 
     def keep(_connection: object, cursor: object, *_: object) -> None:
-        kept.append(cursor)
+        cursors.append(cursor)
 
     monkeypatch.setattr(vacuum, "_LOG_SECONDS", 0.0)
     event.listen(Engine, "after_cursor_execute", keep)
@@ -378,7 +378,7 @@ def test_scope_without_documents_can_be_withdrawn_alone(home: Home, client: Test
     page = client.get("/sources/plots/consent?scope=discussions").text
     assert "<strong>0 documents</strong> would be deleted" in page
     at, page = post(client, "consents.revoke", name="plots", confirm="plots", scope="discussions")
-    assert "consent withdrawn, 0 items deleted" in said(page)
+    assert "consent withdrawn, 0 items deleted" in result_of(page)
     page = client.get(at).text
     assert page.count("Withdrawn") == 1
     assert client.get("/sources/plots/consent?scope=nope").status_code == 404
@@ -394,8 +394,8 @@ def limits_of(home: Home, where: str) -> dict[str, Any]:
 
 def test_limits_are_set_and_emptied_by_a_form(notes: Home, client: TestClient) -> None:
     windows = "08:00-18:00 mon-fri,sun\r\n22:00-23:00"
-    typed = {"per_hour": "500", "active": "", "profile": "conservative", "blackouts": windows, "paused": "true"}
-    at, page = post(client, "limits.change", name="source:notes", **typed, reason="daytime is mine")
+    fields = {"per_hour": "500", "active": "", "profile": "conservative", "blackouts": windows, "paused": "true"}
+    at, page = post(client, "limits.change", name="source:notes", **fields, reason="daytime is mine")
     assert at == "/sources/notes/limits"
     assert limits_of(notes, "source:notes") == {
         "paused": True,
@@ -412,8 +412,8 @@ def test_limits_are_set_and_emptied_by_a_form(notes: Home, client: TestClient) -
 def test_program_changes_only_the_limits_that_it_gives(notes: Home, client: TestClient) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
 
-    def change(**given: Any) -> httpx.Response:
-        return client.post("/api/v1/actions/limits.change", json={"name": "all", **given}, headers=headers)
+    def change(**fields: Any) -> httpx.Response:
+        return client.post("/api/v1/actions/limits.change", json={"name": "all", **fields}, headers=headers)
 
     assert change(per_hour=5, active=3).status_code == 200
     assert change(active=None).json()["result"] == "per hour 5"

@@ -39,8 +39,8 @@ class Past:
     def sync(self, source: str, outcome: Outcome | None, pause: float = 60, length: float = 5, **summary: int) -> int:
         """Run a sync of some seconds after a pause. Return its number. Without an outcome, it is still running."""
         self.clock.forward(seconds=pause)
-        known = self.ledger.sources.put(source, "local_files", Priority.NORMAL)
-        sync = self.ledger.syncs.begin(known.id, run="r", owner="w", code_version="1", alive=lambda _: False)
+        source_row = self.ledger.sources.put(source, "local_files", Priority.NORMAL)
+        sync = self.ledger.syncs.begin(source_row.id, run="r", owner="w", code_version="1", alive=lambda _: False)
         self.clock.forward(seconds=length)
         if outcome:
             self.ledger.syncs.end(sync.id, outcome, summary, "login refused" if outcome == "failed" else None)
@@ -103,19 +103,19 @@ def test_many_syncs_are_merged_and_none_is_lost(past: Past) -> None:
 
 def test_limit_is_a_wait_until_the_next_sync(past: Past) -> None:
     past.sync("repo", "yielded")
-    ended = past.clock.moment
+    end = past.clock.moment
     past.sync("repo", "completed", pause=900, length=0)
     [wait] = [bar for bar in timeline(past.ledger, past.home, DAY).lanes[0].bars if bar.kind is BarKind.WAITING]
-    assert (wait.began, wait.ended) == (ended, past.clock.moment)
+    assert (wait.began, wait.ended) == (end, past.clock.moment)
 
 
 def test_held_source_waits_since_its_decision(past: Past) -> None:
     past.sync("notes", "completed")
     past.ledger.sources.hold("notes", "test", "login refused")
-    held = past.clock.moment
+    decision_time = past.clock.moment
     past.clock.forward(hours=2)
     [wait] = [bar for bar in timeline(past.ledger, past.home, DAY).lanes[0].bars if bar.kind is BarKind.WAITING]
-    assert (wait.began, wait.ended, wait.why) == (held, None, "held (login refused)")
+    assert (wait.began, wait.ended, wait.why) == (decision_time, None, "held (login refused)")
 
 
 def test_planned_runs_are_marks_of_an_active_source(past: Past) -> None:
@@ -130,12 +130,12 @@ def test_planned_runs_are_marks_of_an_active_source(past: Past) -> None:
 
 def test_each_bar_links_to_its_sync_with_a_title(past: Past, client: TestClient) -> None:
     failed = past.sync("notes", "failed", 3600)
-    found = re.search(
+    bar = re.search(
         rf"<a tabindex=-1 href=/syncs/{failed}><rect x=([\d.]+)% /><title>([^<]+)</title></a>", _svg(client)
     )
-    assert found is not None
-    assert 0 < float(found[1]) < 10
-    assert re.fullmatch(r"\d\d:\d\d, 5.0 s: login refused", found[2])
+    assert bar is not None
+    assert 0 < float(bar[1]) < 10
+    assert re.fullmatch(r"\d\d:\d\d, 5.0 s: login refused", bar[2])
 
 
 def test_timeline_of_200_syncs_is_small_and_has_no_style(past: Past, client: TestClient) -> None:
@@ -160,7 +160,7 @@ def test_axis_has_times_of_the_span(past: Past, client: TestClient, span: str, w
     past.sync("notes", "completed")
     words = re.findall(r'text-anchor="middle">([^<]+)</text>', _svg(client, f"?span={span}"))
     assert 4 <= len(words) <= 10
-    assert [one for one in words if not re.fullmatch(word, one)] == ["now"]
+    assert [label for label in words if not re.fullmatch(word, label)] == ["now"]
 
 
 def test_unknown_span_is_refused(past: Past, client: TestClient) -> None:

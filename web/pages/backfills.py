@@ -19,18 +19,18 @@ def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "view": view,
         "page": view.page,
         "source": source,
-        "names": [one.name for one in ledger.sources.all()],
+        "names": [source_row.name for source_row in ledger.sources.all()],
         "query": {"source": source},
         "stages": [stage for stage in ReplayStage if stage is not ReplayStage.FETCH],
     }
 
 
-def _one(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _backfill(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = backfills.backfill(library.ledger, int(parameters["number"]))
-    return {"view": view, "one": view.backfill}
+    return {"view": view, "backfill": view.backfill}
 
 
 PAGES = (
     WebPage("/backfills", "backfills.html", _list, ("backfills",), shared=BackfillList, query=("source", "after")),
-    WebPage("/backfills/{number:number}", "backfill.html", _one, ("backfill",), shared=BackfillAndChanges),
+    WebPage("/backfills/{number:number}", "backfill.html", _backfill, ("backfill",), shared=BackfillAndChanges),
 )

@@ -72,11 +72,11 @@ def _response(file: ServedFile) -> Response:
 def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = reading(library.ledger, library.home, int(parameters["document"]), _time(parameters, "as_of"))
     shown = view.shown
-    asked, parts = parameters.get("page", ""), rendering.parts(view)
-    page = min(int(asked), parts) if _PAGE.fullmatch(asked) else 1
+    page_text, parts = parameters.get("page", ""), rendering.parts(view)
+    page = min(int(page_text), parts) if _PAGE.fullmatch(page_text) else 1
     similar, meaning_off = ([], None) if view.version else _similar(library, view)
     host = elsewhere(library.home, shown.source) if view.file else None
-    linked = {"Linked from": view.linked_from, "Links to": view.links_to}
+    related_documents = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
         "reading": view,
         "view": view.view,
@@ -87,11 +87,13 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "file": rendering.file_address(shown.document) if view.file and not host else None,
         "host": host,
         "is_picture": view.file is FileKind.PICTURE and not host,
-        "linked": {title: (documents[:_LISTED], len(documents)) for title, documents in linked.items() if documents},
+        "related": {
+            title: (documents[:_LISTED], len(documents)) for title, documents in related_documents.items() if documents
+        },
         "similar": similar,
         "meaning_off": meaning_off,
         "crumbs": _SCHEME.sub("", shown.item.partition(";UIDVALIDITY=")[0]).rstrip("/").split("/"),
-        "opens": _opens(shown),
+        "opener": _opener(shown),
     }
 
 
@@ -109,13 +111,13 @@ def _diff(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     return {"view": view, "number": number, "lines": view.lines[:_MOST_LINES], "more": len(view.lines) - _MOST_LINES}
 
 
-def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _conversation(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = reading(library.ledger, library.home, int(parameters["document"]))
     document = view.shown.document
     if not view.conversation:
         raise NotFound(f"document {document}: is not a message; open /documents/{document}")
     bodies = rendering.messages(view)
-    first, last = _fitting(view, bodies)
+    first, last = _page_range(view, bodies)
     messages = view.conversation[first : last + 1]
     return {
         "shown": view.shown,
@@ -124,15 +126,15 @@ def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "earlier": _edge(view, first - 1),
         "later": _edge(view, last + 1),
         "total": len(view.conversation),
-        "people": Counter(template_filters.person(one.message.author) for one in messages if one.message.author),
-        "attached": [file for one in messages if one.view for file in one.view.attached],
+        "people": Counter(template_filters.person(entry.message.author) for entry in messages if entry.message.author),
+        "attachments": [file for entry in messages if entry.view for file in entry.view.attached],
         "copies": view.copies,
     }
 
 
-def _fitting(view: ReadingView, bodies: Mapping[int, str]) -> tuple[int, int]:
+def _page_range(view: ReadingView, bodies: Mapping[int, str]) -> tuple[int, int]:
     """Return the first and the last place of the messages around the one that is read whose texts fit into a page."""
-    documents = [one.message.document for one in view.conversation]
+    documents = [entry.message.document for entry in view.conversation]
     first = last = documents.index(view.shown.document)
     room = _MOST_HTML - len(bodies[documents[first]])
     for _ in documents:
@@ -155,20 +157,20 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
     if library.meaning_off is not None:
         return [], library.meaning_off
     shown = view.shown
-    known = {
+    shown_documents = {
         shown.document,
-        *(one.message.document for one in view.conversation),
-        *(one.document for _, one in view.copies),
+        *(entry.message.document for entry in view.conversation),
+        *(copy.document for _, copy in view.copies),
     }
-    known |= {one.document for one in (*view.links_to, *view.linked_from)}
+    shown_documents |= {link.document for link in (*view.links_to, *view.linked_from)}
     try:
-        near = library.related(RelatedRequest(document=shown.document, limit=_NEAREST))
-    except MeaningOff as off:
-        return [], str(off)
-    return [hit for hit in near if hit.document not in known], None
+        hits = library.related(RelatedRequest(document=shown.document, limit=_NEAREST))
+    except MeaningOff as unavailable:
+        return [], str(unavailable)
+    return [hit for hit in hits if hit.document not in shown_documents], None
 
 
-def _opens(shown: Shown) -> tuple[str, str] | None:
+def _opener(shown: Shown) -> tuple[str, str] | None:
     """Return the address that opens a document elsewhere, and what that opens."""
     url, vault = shown.metadata.get("url"), shown.metadata.get("vault")
     if isinstance(url, str) and urlsplit(url).scheme in ("https", "http"):
@@ -191,5 +193,5 @@ PAGES = (
     WebPage("/documents/{document:number}", "document.html", _document, shared=DocumentView, query=("as_of",)),
     WebPage("/documents/{document:number}/versions", "versions.html", _versions, shared=DocumentHistory),
     WebPage("/documents/{document:number}/diff", "diff.html", _diff, shared=DocumentDiff, query=("since", "until")),
-    WebPage("/threads/{document:number}", "thread.html", _thread),
+    WebPage("/threads/{document:number}", "thread.html", _conversation),
 )

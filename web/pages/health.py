@@ -30,24 +30,24 @@ class HealthAndBackups:
 
 
 def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
-    report, kept = HealthReport.read(library.home), backups(library.home)
-    joined: tuple[HostStanding, ...] = ()
+    report, backups_view = HealthReport.read(library.home), backups(library.home)
+    host_rows: tuple[HostStanding, ...] = ()
     sinks: tuple[SinkRow, ...] = ()
     # The checks report a ledger that cannot be read.
     with suppress(CatchmentError):
-        joined = tuple(hosts(library.ledger, ServerReport.read(library.home)))
+        host_rows = tuple(hosts(library.ledger, ServerReport.read(library.home)))
         sinks = tuple(library.ledger.outbox.all())
     findings = report.findings if report else ()
-    newest = shlex.quote(str(kept.files[0].file)) if kept.files else None
+    newest = shlex.quote(str(backups_view.files[0].file)) if backups_view.files else None
     return {
-        "view": HealthAndBackups(report, joined, sinks, kept),
+        "view": HealthAndBackups(report, host_rows, sinks, backups_view),
         "report": report,
         "failing": [finding for finding in findings if finding.verdict is not OK],
         "fine": [finding for finding in findings if finding.verdict is OK],
-        "hosts": joined,
+        "hosts": host_rows,
         "sinks": sinks,
         "sink_kinds": KINDS,
-        "backups": kept,
+        "backups": backups_view,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
     }
 

@@ -21,24 +21,24 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the pages: all jobs, and one."""
     return (
         WebPage("/jobs", "jobs.html", _list, ("jobs",), shared=JobsView, query=("state", *_FILTERS, "after")),
-        WebPage("/jobs/{number:number}", "job.html", partial(_one, desk), ("job",), shared=JobView),
+        WebPage("/jobs/{number:number}", "job.html", partial(_job, desk), ("job",), shared=JobView),
     )
 
 
 def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     source, kind, reason = (parameters.get(name) or None for name in _FILTERS)
-    chosen = {"source": source, "kind": kind, "reason": reason}
+    filters = {"source": source, "kind": kind, "reason": reason}
     state = _state(parameters.get("state", ""))
     view = jobs.jobs(library.ledger, JobFilter(source, state, kind, reason), after=parameters.get("after"))
     return {
         "view": view,
         "page": view.page,
         "totals": view.totals,
-        "states": [each for each in JobState if view.totals.get(each)],
+        "states": [job_state for job_state in JobState if view.totals.get(job_state)],
         "state": state,
-        "chosen": chosen,
+        "filters": filters,
         "sources": [source.name for source in library.ledger.sources.all()],
-        "query": {**chosen, "state": state},
+        "query": {**filters, "state": state},
     }
 
 
@@ -48,6 +48,6 @@ def _state(name: str) -> JobState | None:
     return JobState(name) if name else None
 
 
-def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _job(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = jobs.job(library.ledger, int(parameters["number"]))
     return {"view": view, "row": view.job, "address": desk.run_address(view.run) if view.run else None}

@@ -34,18 +34,19 @@ class Choice:
     is_chosen: bool
 
 
-def _first(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _latest(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     after = parameters.get("after")
     part = latest(library.ledger, after=after, limit=_PER_PAGE)
     months = [
-        (month, list(group)) for month, group in groupby(part.rows, key=lambda one: template_filters.month(one.moment))
+        (month, list(group))
+        for month, group in groupby(part.rows, key=lambda document: template_filters.month(document.moment))
     ]
     number = counts(library.ledger)
     types = dict(template_filters.by_type(number.types)[:_VALUES])
-    offered = {"Source": ("source", number.sources), "Type": ("type", types)}
+    values_by_title = {"Source": ("source", number.sources), "Type": ("type", types)}
     facets = {
         title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values.items()]
-        for title, (name, values) in offered.items()
+        for title, (name, values) in values_by_title.items()
     }
     total = sum(number.sources.values())
     return {"q": "", "total": total, "months": months, "next": part.next, "is_first": after is None, "facets": facets}
@@ -54,59 +55,64 @@ def _first(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     q = " ".join(parameters.get("q", "")[:_MOST_CHARACTERS].split())
     if not q:
-        return _first(library, parameters)
+        return _latest(library, parameters)
     page = _number(parameters.get("page", ""))
     offset = (page - 1) * _PER_PAGE
     is_counted = parameters.get("part") is None and offset < _COUNTED
     limit = _COUNTED if is_counted else _PER_PAGE
     start = 0 if is_counted else offset
     try:
-        found = library.search(SearchRequest(text=q, limit=limit, offset=start, by_thread=True))
+        results = library.search(SearchRequest(text=q, limit=limit, offset=start, by_thread=True))
     except BadInput as problem:
         return {"q": q, "problem": str(problem), "facets": {}}
-    hits = found.hits[offset - start : offset - start + _PER_PAGE]
+    hits = results.hits[offset - start : offset - start + _PER_PAGE]
     return {
         "q": q,
         "problem": None,
-        "found": found,
+        "results": results,
         "hits": hits,
-        "facets": _facets(q, found) if is_counted else {},
-        "words": [word for one in found.understood.words for word in (one.text, *one.forms, *one.corrections)],
+        "facets": _facets(q, results) if is_counted else {},
+        "words": [word for form in results.understood.words for word in (form.text, *form.forms, *form.corrections)],
         "first": offset + 1,
         "page": page,
-        "has_next": found.total > offset + len(hits) and bool(hits),
+        "has_next": results.total > offset + len(hits) and bool(hits),
         "explain": "explain" in parameters,
         "conversations": sum(hit.alike > 1 for hit in hits),
-        "literal": " ".join(f'"{word.text}"' for word in found.understood.words),
+        "literal": " ".join(f'"{word.text}"' for word in results.understood.words),
     }
 
 
-def without(q: str, written: str) -> str:
+def without(q: str, filter_: str) -> str:
     """Return a query without one of its filters, as it is written there."""
-    return " ".join(q.replace(written, " ", 1).split())
+    return " ".join(q.replace(filter_, " ", 1).split())
 
 
-def _facets(q: str, found: Results) -> dict[str, list[Choice]]:
+def _facets(q: str, results: Results) -> dict[str, list[Choice]]:
     values = {
-        "Type": ("type", (template_filters.type_name(hit.media_type) for hit in found.hits)),
-        "Source": ("source", (source for hit in found.hits for source in {name for name, _ in hit.places})),
-        "Person": ("from", (template_filters.person(hit.author) for hit in found.hits if hit.author and _is_mail(hit))),
-        "Date": ("date", (str(hit.moment.astimezone().year) for hit in found.hits if hit.moment)),
+        "Type": ("type", (template_filters.type_name(hit.media_type) for hit in results.hits)),
+        "Source": ("source", (source for hit in results.hits for source in {name for name, _ in hit.places})),
+        "Person": (
+            "from",
+            (template_filters.person(hit.author) for hit in results.hits if hit.author and _is_mail(hit)),
+        ),
+        "Date": ("date", (str(hit.moment.astimezone().year) for hit in results.hits if hit.moment)),
     }
-    is_exact = found.total <= len(found.hits)
+    is_exact = results.total <= len(results.hits)
     return {
         title: choices
-        for title, (name, each) in values.items()
-        if (choices := _choices(q, name, each, found.understood.filters, is_exact=is_exact))
+        for title, (name, facet_values) in values.items()
+        if (choices := _choices(q, name, facet_values, results.understood.filters, is_exact=is_exact))
     }
 
 
 def _choices(q: str, name: str, values: Iterable[str], filters: Sequence[str], *, is_exact: bool) -> list[Choice]:
     """Return the values of a filter in the query, and then the most frequent ones of the results."""
-    chosen = {filter_.partition(":")[2].strip('"'): filter_ for filter_ in filters if filter_.startswith(f"{name}:")}
-    result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen.items()]
+    chosen_filters = {
+        filter_.partition(":")[2].strip('"'): filter_ for filter_ in filters if filter_.startswith(f"{name}:")
+    }
+    result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen_filters.items()]
     for value, number in Counter(values).most_common(_VALUES):
-        if value not in chosen and '"' not in value:
+        if value not in chosen_filters and '"' not in value:
             result.append(Choice(value, f"{q} {_filter(name, value)}", number if is_exact else None, is_chosen=False))
     return result
 
@@ -123,4 +129,4 @@ def _number(text: str) -> int:
     return min(int(text), _MOST_PAGES) if re.fullmatch(r"[1-9]\d{0,5}", text) else 1
 
 
-PAGES = (WebPage("/", "library.html", _first), WebPage("/search", "library.html", _search))
+PAGES = (WebPage("/", "library.html", _latest), WebPage("/search", "library.html", _search))

@@ -73,7 +73,7 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
         WebPage(
             "/sources/limits", "source_limits.html", partial(_all_limits, desk), shared=LimitsView, query=("scope",)
         ),
-        WebPage("/sources/{name}", "source.html", partial(_one, desk), ("source", "runs"), shared=SourceView),
+        WebPage("/sources/{name}", "source.html", partial(_source, desk), ("source", "runs"), shared=SourceView),
         part("settings", _settings, SettingsTrial, ("key", "value", "every", "cron", "watch")),
         part("consent", _consent, ConsentView, ("scope",)),
         part("limits", _limits, LimitsView),
@@ -92,7 +92,7 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     }
 
 
-def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _source(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     name = parameters["name"]
     entry = desk.entry(name)
     view = sources.source(library.ledger, library.home, name, entry.settings.model_dump(mode="json", exclude_none=True))
@@ -114,45 +114,45 @@ def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Dat
 
 
 def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    typed = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
+    form = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
     # The box is checked until a place was typed.
-    watch = bool(parameters.get("watch")) and typed["kind"] != "web"
-    found, problem = None, None
-    if typed["location"]:
-        timing = Timing(typed["every"] or None, typed["cron"] or None, watch=watch)
-        found, problem = _tried(
-            lambda: previews.new_source(desk, NewSource(typed["kind"], typed["location"], typed["name"], timing=timing))
+    watch = bool(parameters.get("watch")) and form["kind"] != "web"
+    preview, problem = None, None
+    if form["location"]:
+        timing = Timing(form["every"] or None, form["cron"] or None, watch=watch)
+        preview, problem = _result_or_problem(
+            lambda: previews.new_source(desk, NewSource(form["kind"], form["location"], form["name"], timing=timing))
         )
     return {
-        "view": Trial(found, problem),
-        "typed": {**typed, "watch": "true" if watch else None},
+        "view": Trial(preview, problem),
+        "form": {**form, "watch": "true" if watch else None},
         "kinds": desk.kinds,
     }
 
 
 def _settings(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
     entry = desk.entry(name)
-    typed = {key: parameters.get(key, "").strip() for key in ("key", "value", "every", "cron", "watch")}
-    watch = {"yes": True, "no": False}.get(typed["watch"])
-    line = f"{typed['key']}={typed['value']}" if typed["key"] else ""
+    form = {key: parameters.get(key, "").strip() for key in ("key", "value", "every", "cron", "watch")}
+    watch = {"yes": True, "no": False}.get(form["watch"])
+    line = f"{form['key']}={form['value']}" if form["key"] else ""
 
     def changes() -> list[Any]:
-        given = settings([line] if line else [])
-        found = differences(
-            entry, desk.revised(entry, given, Timing(typed["every"] or None, typed["cron"] or None, watch=watch))
+        new_settings = settings([line] if line else [])
+        changed_settings = differences(
+            entry, desk.revised(entry, new_settings, Timing(form["every"] or None, form["cron"] or None, watch=watch))
         )
-        require_same_place(name, found)
-        return found
+        require_same_place(name, changed_settings)
+        return changed_settings
 
     rows = entry.settings.rows()
-    if any(row.is_secret and row.key == typed["key"] for row in rows):
+    if any(row.is_secret and row.key == form["key"] for row in rows):
         raise BadInput(
-            f"{typed['key']}: not changed here; in a terminal: catchment sources set {name} {typed['key']}=file:…"
+            f"{form['key']}: not changed here; in a terminal: catchment sources set {name} {form['key']}=file:…"
         )
-    found, problem = _tried(changes)
+    changed_settings, problem = _result_or_problem(changes)
     return {
-        "view": SettingsTrial(name, rows, found, problem),
-        "typed": typed,
+        "view": SettingsTrial(name, rows, changed_settings, problem),
+        "form": form,
         "line": line,
         "secret": desk.secret_setting(entry.kind),
     }
@@ -169,8 +169,8 @@ def _limits(_desk: Desk, library: WarmLibrary, name: str, _parameters: Mapping[s
 
 def _all_limits(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     scope = parameters.get("scope") or "all"
-    known = [source.name for source in library.ledger.sources.all()]
-    scopes = ["all", *(f"kind:{kind}" for kind in desk.kinds), *(f"source:{name}" for name in known)]
+    names = [source.name for source in library.ledger.sources.all()]
+    scopes = ["all", *(f"kind:{kind}" for kind in desk.kinds), *(f"source:{name}" for name in names)]
     if scope not in scopes:
         raise BadInput(f"scope: {scope!r} is none; choose {', '.join(scopes)}")
     view = throttling.limits(library.ledger, scope)
@@ -185,7 +185,7 @@ def _prove(desk: Desk, _library: WarmLibrary, name: str, _parameters: Mapping[st
     return {"view": previews.proof(desk, name)}
 
 
-def _tried(find: Callable[[], Any]) -> tuple[Any, str | None]:
+def _result_or_problem(find: Callable[[], Any]) -> tuple[Any, str | None]:
     """Return a result, or the problem, to be shown beside the form."""
     try:
         return find(), None

@@ -48,7 +48,7 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
         WebPage(
             "/syncs/{number:number}",
             "sync.html",
-            partial(_one, desk),
+            partial(_sync, desk),
             ("head", "stages", "changes"),
             shared=SyncAndChanges,
             query=("kind", "after"),
@@ -57,56 +57,56 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
 
 
 def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    source, chosen = parameters.get("source") or None, parameters.get("span") or _SPAN
-    if chosen not in _SPANS:
-        raise BadInput(f"span: unknown value {chosen!r}; choose {', '.join(_SPANS)}")
-    span, step, on_axis, on_bar = _SPANS[chosen]
-    found = timeline(library.ledger, library.home, span, source)
+    source, span_name = parameters.get("source") or None, parameters.get("span") or _SPAN
+    if span_name not in _SPANS:
+        raise BadInput(f"span: unknown value {span_name!r}; choose {', '.join(_SPANS)}")
+    span, step, on_axis, on_bar = _SPANS[span_name]
+    view = timeline(library.ledger, library.home, span, source)
     page = syncs.syncs(library.ledger, source, after=parameters.get("after"))
     return {
-        "view": SyncsAndTimeline(found, page),
-        "timeline": found,
-        "at": partial(_place, found),
-        "ticks": [(_place(found, tick), tick.astimezone().strftime(on_axis)) for tick in _ticks(found, step)],
+        "view": SyncsAndTimeline(view, page),
+        "timeline": view,
+        "at": partial(_place, view),
+        "ticks": [(_place(view, tick), tick.astimezone().strftime(on_axis)) for tick in _ticks(view, step)],
         "time_of": lambda moment: moment.astimezone().strftime(on_bar),
         "spans": _SPANS,
-        "span": chosen,
+        "span": span_name,
         "page": page,
         "runs": page.rows,
         "source": source,
-        "query": {"source": source, "span": None if chosen == _SPAN else chosen},
+        "query": {"source": source, "span": None if span_name == _SPAN else span_name},
     }
 
 
-def _place(found: Timeline, moment: datetime | None) -> float:
+def _place(view: Timeline, moment: datetime | None) -> float:
     """Return where a time is in the timeline, in percent of its width; None: at its end."""
-    share = (moment - found.since) / (found.until - found.since) if moment else 1.0
+    share = (moment - view.since) / (view.until - view.since) if moment else 1.0
     return round(100 * min(max(share, 0.0), 1.0), 1)
 
 
-def _ticks(found: Timeline, step: timedelta) -> Iterator[datetime]:
+def _ticks(view: Timeline, step: timedelta) -> Iterator[datetime]:
     """Yield the times of the axis: multiples of `step` since the local midnight, with room for their words."""
-    tick = found.since.astimezone().replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
-    room = (found.until - found.since) / 30
-    while (tick := tick + step) < found.until - room:
-        if tick > found.since + room and abs(tick - found.now) > room:
+    tick = view.since.astimezone().replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    room = (view.until - view.since) / 30
+    while (tick := tick + step) < view.until - room:
+        if tick > view.since + room and abs(tick - view.now) > room:
             yield tick
 
 
-def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _sync(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, number = library.ledger, int(parameters["number"])
-    chosen = parameters.get("kind", "")
-    kind = ChangeKind(chosen) if chosen in list(ChangeKind) else None
-    found = syncs.sync_and_changes(ledger, number, kind, after=parameters.get("after"), limit=_CHANGES)
-    view, kind = found.sync, next(iter(found.changes), None)
+    kind_name = parameters.get("kind", "")
+    kind = ChangeKind(kind_name) if kind_name in list(ChangeKind) else None
+    answer = syncs.sync_and_changes(ledger, number, kind, after=parameters.get("after"), limit=_CHANGES)
+    view, kind = answer.sync, next(iter(found.changes), None)
     kinds = [kind for kind in ChangeKind if getattr(view.changes, kind)]
     return {
-        "view": found,
+        "view": answer,
         "sync": view,
         "run": view.sync,
         "kinds": kinds,
         "kind": kind,
-        "page": found.changes.get(kind) if kind else None,
+        "page": answer.changes.get(kind) if kind else None,
         "address": desk.run_address(view.sync.run) if view.sync.run else None,
         "query": {"kind": kind},
     }

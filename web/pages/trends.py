@@ -62,51 +62,56 @@ class Chart:
     ticks: tuple[str, str, str]
 
 
-def charts(found: Trends) -> list[Chart]:
+def charts(view: Trends) -> list[Chart]:
     """Return the charts of trends."""
-    return [_chart(trend, found) for trend in found.trends]
+    return [_chart(trend, view) for trend in view.trends]
 
 
 def _data(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    chosen, source = parameters.get("range") or TrendRange.DAY.value, parameters.get("source") or None
-    if chosen not in _RANGES:
-        raise BadInput(f"range: unknown value {chosen!r}; choose {', '.join(_RANGES)}")
+    range_name, source = parameters.get("range") or TrendRange.DAY.value, parameters.get("source") or None
+    if range_name not in _RANGES:
+        raise BadInput(f"range: unknown value {range_name!r}; choose {', '.join(_RANGES)}")
     ledger = library.ledger
     now = ledger.now()
-    found = trends(ledger, TrendRange(chosen), source, now)
+    view = trends(ledger, TrendRange(range_name), source, now)
     states = objectives(ledger, settings(library.home), now)
     unusual = anomalies(ledger, now)
     return {
-        "view": TrendsAndObjectives(found, states, unusual),
-        "charts": charts(found),
+        "view": TrendsAndObjectives(view, states, unusual),
+        "charts": charts(view),
         "states": states,
         "unusual": unusual,
-        "said": lambda value, metric: _said(value, "s" if metric == "duration" else "items"),
+        "figure": lambda value, metric: _figure(value, "s" if metric == "duration" else "items"),
         "ranges": _RANGES,
-        "range": chosen,
+        "range": range_name,
         "source": source,
-        "sources": [one.name for one in ledger.sources.all()],
-        "query": {"source": source, "range": None if chosen == TrendRange.DAY else chosen},
+        "sources": [source_row.name for source_row in ledger.sources.all()],
+        "query": {"source": source, "range": None if range_name == TrendRange.DAY else range_name},
     }
 
 
-def _chart(trend: Trend, found: Trends) -> Chart:
+def _chart(trend: Trend, view: Trends) -> Chart:
     title, about = _TITLES[trend.name]
     known, is_bars = trend.known, trend.name in _BARS
     most = max(known, default=0.0)
-    times = [_when(step, found.range) for step in found.steps]
+    times = [_label(step, view.range) for step in view.steps]
     halves = trend.half or (None,) * len(times)
     words = [
-        (_said(value, trend.unit), _said(half, trend.unit)) for value, half in zip(trend.values, halves, strict=True)
+        (_figure(value, trend.unit), _figure(half_value, trend.unit))
+        for value, half_value in zip(trend.values, halves, strict=True)
     ]
-    rows = [(time, *said, index in trend.unusual) for index, (time, said) in enumerate(zip(times, words, strict=True))]
-    summary = f"lowest {_said(min(known), trend.unit)}, highest {_said(most, trend.unit)}" if known else "no figures"
+    rows = [
+        (time, *figures, index in trend.unusual) for index, (time, figures) in enumerate(zip(times, words, strict=True))
+    ]
+    summary = (
+        f"lowest {_figure(min(known), trend.unit)}, highest {_figure(most, trend.unit)}" if known else "no figures"
+    )
     return Chart(
         trend.name,
         title,
         about,
         words[-1][0],
-        _said(most, trend.unit),
+        _figure(most, trend.unit),
         f"{summary}, now {words[-1][0]}",
         len(times),
         _bars(trend.values, most) if is_bars else _line(trend.values, most),
@@ -141,12 +146,12 @@ def _height(value: float, most: float) -> str:
     return f"{100 - 100 * value / most:.3g}" if most else "100"
 
 
-def _when(step: datetime, chosen: TrendRange) -> str:
+def _label(step: datetime, span: TrendRange) -> str:
     # Days are kept as days of UTC.
-    return f"{step.day} {step:%b}" if chosen is TrendRange.MONTH else f"{step.astimezone():%H:%M}"
+    return f"{step.day} {step:%b}" if span is TrendRange.MONTH else f"{step.astimezone():%H:%M}"
 
 
-def _said(value: float | None, unit: str) -> str:
+def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
     if unit == "s":

@@ -79,19 +79,19 @@ def address(row: TroubleRow) -> str:
     return "/sources" if row.subject == "all" or row.subject.startswith("kind:") else f"/trouble/sources/{name}"
 
 
-def _queue(library: WarmLibrary, case: str | None, view: object, own: str, **more: Any) -> Data:
+def _queue(library: WarmLibrary, case: str | None, view: object, page_address: str, **values: Any) -> Data:
     """Return the values of the template: the list of problems beside one of them."""
-    found = trouble.trouble(library.ledger, library.home, library.unsaved())
-    rows = [(row, address(row)) for row in found.troubles]
+    open_trouble = trouble.trouble(library.ledger, library.home, library.unsaved())
+    rows = [(row, address(row)) for row in open_trouble.troubles]
     return {
-        "view": found if case is None else view,
+        "view": open_trouble if case is None else view,
         "urgent": [(row, at) for row, at in rows if row.needs_person],
         "intended": [(row, at) for row, at in rows if not row.needs_person],
-        "checked": found.checked,
+        "checked": open_trouble.checked,
         "case": case,
-        "own": own,
-        "here": [row for row, at in rows if at == own],
-        **more,
+        "page_address": page_address,
+        "open_rows": [row for row, at in rows if at == page_address],
+        **values,
     }
 
 
@@ -104,24 +104,24 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
 
 def _cluster(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name, source = library.ledger, parameters["name"], parameters.get("source")
-    found = trouble.cluster(ledger, name, source, after=parameters.get("after"), limit=_ENTRIES)
-    rows = found.entries.rows
-    chosen = parameters.get("job", "")
-    shown = int(chosen) if chosen.isdecimal() and len(chosen) < 19 else rows[0].job if rows else found.cluster.example
-    entry = trouble.entry(ledger, shown)
-    own = f"/trouble/clusters/{quote(name, safe='')}"
-    retried = tuple(row for row in retries(ledger, ledger.now()) if row.reason == found.cluster.reason)
+    cluster_view = trouble.cluster(ledger, name, source, after=parameters.get("after"), limit=_ENTRIES)
+    rows = cluster_view.entries.rows
+    job = parameters.get("job", "")
+    example = rows[0].job if rows else cluster_view.cluster.example
+    entry = trouble.entry(ledger, int(job) if job.isdecimal() and len(job) < 19 else example)
+    page_address = f"/trouble/clusters/{quote(name, safe='')}"
+    cause_retries = tuple(row for row in retries(ledger, ledger.now()) if row.reason == cluster_view.cluster.reason)
     return _queue(
         library,
         "case_cluster.html",
-        ClusterAndEntry(found, entry, retried),
-        own,
-        found=found,
+        ClusterAndEntry(cluster_view, entry, cause_retries),
+        page_address,
+        cluster_view=cluster_view,
         entry=entry,
-        retries=retried,
+        retries=cause_retries,
         run=desk.run_address(entry.entry.run) if entry.entry.run else None,
         source=source,
-        matching=found.cluster.by_source.get(source, 0) if source else found.cluster.count,
+        matching=cluster_view.cluster.by_source.get(source, 0) if source else cluster_view.cluster.count,
         query={"source": source, "after": parameters.get("after")},
     )
 
@@ -134,21 +134,20 @@ def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         ledger.history.decisions(_CHANGES, _DECISIONS, source.id)[::-1],
         ledger.syncs.recent(source.id, _SYNCS),
     )
-    own = f"/trouble/sources/{quote(name, safe='')}"
-    more = {"line": view.line, "source": view.line.standing, "decisions": view.decisions, "runs": view.syncs}
-    return _queue(library, "case_source.html", view, own, **more)
+    page_address = f"/trouble/sources/{quote(name, safe='')}"
+    values = {"line": view.line, "source": view.line.standing, "decisions": view.decisions, "runs": view.syncs}
+    return _queue(library, "case_source.html", view, page_address, **values)
 
 
 def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name, folder = library.ledger, parameters["name"], parameters.get("folder")
-    found = trouble.deletions(ledger, name, folder, after=parameters.get("after"))
-    own = f"/trouble/deletions/{quote(name, safe='')}"
+    view = trouble.deletions(ledger, name, folder, after=parameters.get("after"))
+    page_address = f"/trouble/deletions/{quote(name, safe='')}"
     return _queue(
         library,
         "case_deletions.html",
-        found,
-        own,
-        found=found,
+        view,
+        page_address,
         folder=folder,
         documents=ledger.library.sizes()[name],
         query={"folder": folder},
@@ -157,13 +156,13 @@ def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 def _incidents(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     try:
-        found = incidents.incidents(library.ledger, library.unsaved(), after=parameters.get("after"))
+        view = incidents.incidents(library.ledger, library.unsaved(), after=parameters.get("after"))
     except LedgerError:
         # The page cannot be shown without the ledger, but `/api/v1` names the problem.
         return {"view": IncidentsView(incidents.opened(None, library.unsaved()), ListPage((), 0, None))}
-    return _queue(library, "case_incidents.html", found, "/incidents", found=found)
+    return _queue(library, "case_incidents.html", view, "/incidents")
 
 
 def _incident(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    found = incidents.incident(library.ledger, int(parameters["number"]))
-    return _queue(library, "case_incident.html", found, f"/incidents/{found.id}", found=found)
+    view = incidents.incident(library.ledger, int(parameters["number"]))
+    return _queue(library, "case_incident.html", view, f"/incidents/{view.id}")

@@ -25,15 +25,15 @@ def _why(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Dat
     name, source = parameters.get("item", "").strip(), parameters.get("source") or None
 
     def settings() -> Mapping[str, Any]:
-        return {each: entry.settings for each, entry in desk.entries().items()}
+        return {source_name: entry.settings for source_name, entry in desk.entries().items()}
 
     # A relative path is a name: this process was started in some folder.
     is_path = name.startswith(("/", "~"))
-    found = resolver.find(library.ledger, name, settings, source, looks_at_disk=is_path).listed if name else ()
-    explained = tuple(items.why(library.ledger, desk.home, row, template_filters.ago) for row in found[:_ITEMS])
+    matches = resolver.find(library.ledger, name, settings, source, looks_at_disk=is_path).listed if name else ()
+    explained = tuple(items.why(library.ledger, desk.home, row, template_filters.ago) for row in matches[:_ITEMS])
     return {
         "view": WhyView(name, explained),
         "name": name,
         "items": explained,
-        "more": len(found) - len(explained),
+        "more": len(matches) - len(explained),
     }

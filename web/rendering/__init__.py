@@ -28,15 +28,15 @@ def body(reading: ReadingView, part: int = 1) -> Markup:
     """Return a part of the text as HTML. Parts are counted from 1; too large a number returns the last part."""
     text, starts = reading.shown.content.text, _starts(reading)
     start = starts[max(0, min(part, len(starts)) - 1)]
-    end = next((each for each in starts if each > start), len(text))
+    end = next((position for position in starts if position > start), len(text))
     match reading.kind:
         case TextKind.MAIL if len(starts) == 1:
             return _message(reading.view.parts, MOST_CHARACTERS)
         case TextKind.NOTE:
             dialect = Dialect.VAULT if "vault" in reading.shown.metadata else Dialect.NOTE
-            return _rendered(text[start:end], dialect, reading)
+            return _html(text[start:end], dialect, reading)
         case TextKind.EXTRACTED:
-            return _rendered(text[start:end], Dialect.EXTRACTED, reading)
+            return _html(text[start:end], Dialect.EXTRACTED, reading)
     return _plain(text[start:end])
 
 
@@ -51,41 +51,41 @@ def messages(reading: ReadingView, part: int = 1) -> dict[int, Markup]:
     The message of the document is shown as by `body`; the others are shortened.
     """
     return {
-        each.message.document: body(reading, part)
-        if each.message.document == reading.shown.document
-        else _message(each.view.parts, _MOST_BESIDE)
-        for each in reading.conversation
-        if each.view is not None
+        message.message.document: body(reading, part)
+        if message.message.document == reading.shown.document
+        else _message(message.view.parts, _MOST_BESIDE)
+        for message in reading.conversation
+        if message.view is not None
     }
 
 
 def _message(stretches: Sequence[tuple[str, bool]], most: int) -> Markup:
     """Return the text of a message: quotations folded, the signature dimmed."""
-    shown: list[Markup] = []
-    left = most
+    pieces: list[Markup] = []
+    remaining = most
     for text, is_aside in stretches[:_MOST_STRETCHES]:
-        piece, left = text[: max(0, left)].strip("\n"), left - len(text)
+        piece, remaining = text[: max(0, remaining)].strip("\n"), remaining - len(text)
         if piece.strip():
-            shown.append(_aside(piece) if is_aside else _rendered(piece, Dialect.MAIL))
-    if left < 0 or len(stretches) > _MOST_STRETCHES:
-        shown.append(Markup('<p class="cut">The rest of this long message is left out.</p>'))
-    return Markup("\n").join(shown)
+            pieces.append(_aside(piece) if is_aside else _html(piece, Dialect.MAIL))
+    if remaining < 0 or len(stretches) > _MOST_STRETCHES:
+        pieces.append(Markup('<p class="cut">The rest of this long message is left out.</p>'))
+    return Markup("\n").join(pieces)
 
 
 def _aside(text: str) -> Markup:
     """Return a quotation or signature."""
     if not text.startswith(">"):
-        return Markup('<div class="signature">{}</div>').format(_rendered(text, Dialect.MAIL))
+        return Markup('<div class="signature">{}</div>').format(_html(text, Dialect.MAIL))
     lines = [line.removeprefix(">").removeprefix(" ") for line in text.split("\n")]
     number = sum(bool(line.strip("> ")) for line in lines)
     summary = f"Quoted text, {number} line{'' if number == 1 else 's'}"
-    quoted = _rendered("\n".join(lines), Dialect.MAIL)
+    quotation = _html("\n".join(lines), Dialect.MAIL)
     return Markup('<details class="quoted"><summary>{}</summary><blockquote>{}</blockquote></details>').format(
-        summary, quoted
+        summary, quotation
     )
 
 
-def _rendered(text: str, dialect: Dialect, reading: ReadingView | None = None) -> Markup:
+def _html(text: str, dialect: Dialect, reading: ReadingView | None = None) -> Markup:
     text = clean(text)
     try:
         return HtmlWriter(reading, has_line_breaks=dialect.has_line_breaks).write(parse(text, dialect))
@@ -102,7 +102,7 @@ def _starts(reading: ReadingView) -> list[int]:
     text = reading.shown.content.text
     if len(text) <= MOST_CHARACTERS:
         return [0]
-    headings = [each.start for each in reading.shown.entities if each.kind is EntityKind.HEADING]
+    headings = [entity.start for entity in reading.shown.entities if entity.kind is EntityKind.HEADING]
     starts = [0]
     while len(text) - starts[-1] > MOST_CHARACTERS:
         limit = starts[-1] + MOST_CHARACTERS

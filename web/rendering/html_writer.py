@@ -21,7 +21,7 @@ _BLOCKS = {"paragraph": "p", "bullet_list": "ul", "thead": "thead", "tbody": "tb
 _MARKS = {"em": "em", "strong": "strong", "s": "s", "mark": "mark"}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _OUTSIDE = re.compile(r"(?:https?://[^\s/?#\\]|mailto:[^\s\\])", re.IGNORECASE)
-_KEPT = ":/?#[]@!$&'*+,;=%-._~()"
+_SAFE_CHARACTERS = ":/?#[]@!$&'*+,;=%-._~()"
 """The characters of an address that are not percent-encoded (RFC 3986)."""
 _WORDS = re.compile(r"[^\w]+")
 _LANGUAGE = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -29,10 +29,10 @@ _WIDTH = re.compile(r"(?:.*\|)?([1-9][0-9]{0,3})(?:x[0-9]+)?", re.DOTALL)
 _HIDDEN_HTML = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<[!?][^<>]*>")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_UNSEEN = dict.fromkeys((*range(32), *range(127, 160), 8237, 8238, 65534, 65535), "�")
-_UNSEEN |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
-_UNSEEN |= {0x09: "\t", 0x0A: "\n", 0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}
-_UNSEEN_IN_CODE = _UNSEEN | dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
+_REPLACEMENTS = dict.fromkeys((*range(32), *range(127, 160), 8237, 8238, 65534, 65535), "�")
+_REPLACEMENTS |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+_REPLACEMENTS |= {0x09: "\t", 0x0A: "\n", 0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}
+_REPLACEMENTS_IN_CODE = _REPLACEMENTS | dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
 """Directional marks make code look different from what it does (CVE-2021-42574)."""
 _TASKS = {" ": ("open", "☐", "Open"), "x": ("done", "☑", "Done"), "X": ("done", "☑", "Done")}
 _TASKS |= {"/": ("half", "◪", "Half done"), "-": ("off", "☒", "Dropped"), ">": ("open", "→", "Forwarded")}
@@ -55,7 +55,8 @@ def file_address(number: int, embed: str | None = None) -> str:
 def clean(text: str, *, is_code: bool = False) -> str:
     """Replace control characters, lone surrogates and directional overrides, and unify line ends."""
     text = text.replace("\r\n", "\n")
-    return text if text.isascii() and text.isprintable() else text.translate(_UNSEEN_IN_CODE if is_code else _UNSEEN)
+    table = _REPLACEMENTS_IN_CODE if is_code else _REPLACEMENTS
+    return text if text.isascii() and text.isprintable() else text.translate(table)
 
 
 def _id(anchor: str) -> str:
@@ -105,12 +106,12 @@ class HtmlWriter:
 
     def _put(self, tag: str, **attributes: str | int | None) -> None:
         """Write an opening tag."""
-        written = "".join(
+        text = "".join(
             f' {name.strip("_").replace("_", "-")}="{escape(value)}"'
             for name, value in attributes.items()
             if value is not None
         )
-        self._parts.append(f"<{tag}{written}>")
+        self._parts.append(f"<{tag}{text}>")
 
     def _text(self, text: str) -> None:
         self._parts.append(str(escape(text)))
@@ -267,14 +268,14 @@ class HtmlWriter:
 
     def _linked_text(self, text: str) -> None:
         """Write a text, with the addresses of web pages in it as links."""
-        done = 0
+        position = 0
         for link in urls(text) if "://" in text and not any(self._links) else ():
-            self._text(text[done : link.start])
+            self._text(text[position : link.start])
             self._open_link(link.target)
             self._text(text[link.start : link.end])
             self._close_link()
-            done = link.end
-        self._text(text[done:])
+            position = link.end
+        self._text(text[position:])
 
     def _open_link(self, target: str) -> None:
         is_inside = any(self._links)
@@ -295,7 +296,7 @@ class HtmlWriter:
         """Return the address that a link leads to; None if the target is missing or not permitted."""
         target = target.strip()
         if _OUTSIDE.match(target):
-            address = quote(target, safe=_KEPT, errors="replace")
+            address = quote(target, safe=_SAFE_CHARACTERS, errors="replace")
             return address if _host(address) or address.lower().startswith("mailto:") else None
         if _SCHEME.match(target) or target.startswith(("//", "\\")):
             return None
@@ -307,8 +308,8 @@ class HtmlWriter:
             return None
         if not target:
             return _fragment(anchor) or None
-        named = self._reading.targets.get(target)
-        return document_address(named.document, anchor) if named else None
+        document = self._reading.targets.get(target)
+        return document_address(document.document, anchor) if document else None
 
     def _wikilink(self, link: Link) -> None:
         label = link.label or " › ".join(filter(None, (link.target, link.anchor.lstrip("^").replace("#", " › "))))
@@ -326,8 +327,8 @@ class HtmlWriter:
         self._parts.append("</a>")
 
     def _is_picture(self, target: str) -> bool:
-        named = self._reading.targets.get(target) if self._reading and self._reading.has_files else None
-        return named is not None and file_kind(named.locator) is FileKind.PICTURE
+        file = self._reading.targets.get(target) if self._reading and self._reading.has_files else None
+        return file is not None and file_kind(file.locator) is FileKind.PICTURE
 
     def _picture(self, target: str, label: str, size: str = "") -> None:
         assert self._reading is not None

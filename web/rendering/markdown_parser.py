@@ -171,13 +171,13 @@ def _blocks(state: StateCore) -> None:
     tokens = state.tokens
     for place, token in enumerate(tokens):
         if token.type == "inline":
-            before = tokens[place - 1]
-            if before.type == "paragraph_open":
+            opener = tokens[place - 1]
+            if opener.type == "paragraph_open":
                 _mark(tokens, place)
             if match := _BLOCK_ID.search(token.content):
                 token.content = token.content[: match.start()]
-                before.meta["block"] = match[1]
-    state.tokens = [each for token in _split(tokens) for each in token]
+                opener.meta["block"] = match[1]
+    state.tokens = [part for token in _split(tokens) for part in token]
 
 
 def _mark(tokens: Sequence[Token], place: int) -> None:
@@ -194,19 +194,19 @@ def _mark(tokens: Sequence[Token], place: int) -> None:
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Yield the tokens, with each definition of a footnote as a paragraph of its own."""
     for place, token in enumerate(tokens):
-        before = tokens[place - 1] if place else None
+        opener = tokens[place - 1] if place else None
         definitions = list(_DEFINITION.finditer(token.content)) if token.type == "inline" else []
-        if before is None or before.type != "paragraph_open" or not definitions:
+        if opener is None or opener.type != "paragraph_open" or not definitions:
             yield [token]
             continue
         ends = [*(match.start() for match in definitions[1:]), len(token.content)]
-        text, own = token.content, token
-        own.content = text[: definitions[0].start()].rstrip()
-        if not own.content:
-            own.content = text[definitions[0].end() : ends[0]].rstrip()
-            before.meta["footnote"] = definitions.pop(0)[1]
+        text, inline_token = token.content, token
+        inline_token.content = text[: definitions[0].start()].rstrip()
+        if not inline_token.content:
+            inline_token.content = text[definitions[0].end() : ends[0]].rstrip()
+            opener.meta["footnote"] = definitions.pop(0)[1]
             del ends[0]
-        yield [own]
+        yield [inline_token]
         for match, end in zip(definitions, ends, strict=True):
             opening = Token("paragraph_open", "p", 1, meta={"footnote": match[1]})
             inline = Token("inline", "", 0, content=text[match.end() : end].rstrip(), children=[])
