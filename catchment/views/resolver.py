@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _SHOWN = 10
 
 
-class Found(NamedTuple):
+class NameMatches(NamedTuple):
     """The items that a name stands for.
 
     Attributes:
@@ -61,7 +61,7 @@ class NamedDocument(NamedTuple):
 
 def find(
     ledger: Ledger, name: str, settings: Settings, source: str | None = None, *, looks_at_disk: bool = True
-) -> Found:
+) -> NameMatches:
     """Return the items with this name, in any state. `source`: only in this source.
 
     A number, with or without `#`, is that of a document, and of a job in `of_job`. A path on the disk is that of a file in the
@@ -71,24 +71,28 @@ def find(
     """
     number = _NUMBER.fullmatch(name)
     if number:
-        rows = (ledger.intake.of_document(int(number[1])), ledger.intake.of_job(int(number[1])))
-        numbered, of_job = ([row] if row and source in (None, row.source) else [] for row in rows)
+        numbered = (ledger.intake.of_document(int(number[1])), ledger.intake.of_job(int(number[1])))
+        document_items, of_job = ([row] if row and source in (None, row.source) else [] for row in numbered)
         others = [] if name.startswith("#") else ledger.intake.find(name, source)
-        if numbered or of_job:
-            others = [row for row in others if row not in numbered]
-            of_job = [row for row in of_job if row not in numbered]
-            return Found(numbered, others, bool(numbered), of_job)
+        if document_items or of_job:
+            others = [row for row in others if row not in document_items]
+            of_job = [row for row in of_job if row not in document_items]
+            return NameMatches(document_items, others, bool(document_items), of_job)
     if _PATH.match(name) or (looks_at_disk and os.path.lexists(name)):
-        mine = {each: its for each, its in settings().items() if source in (None, each)}
-        inside = places(name, mine, looks_at_disk=looks_at_disk)
-        if at := [row for each, locator in inside.items() for row in _at(ledger, each, locator)]:
-            return Found(at, [], is_exact=True)
-    named = ledger.intake.find(name, source)
-    if not named and _ADDRESS.match(name):
-        spellings = {each: its.locator_of_address(name) for each, its in settings().items() if source in (None, each)}
-        if at := [row for each, locator in spellings.items() if locator for row in _at(ledger, each, locator)]:
-            return Found(at, [], is_exact=True)
-    return _ranked(name, named)
+        inside = places(name, _chosen(settings(), source), looks_at_disk=looks_at_disk)
+        if at := [row for source_name, locator in inside.items() for row in _at(ledger, source_name, locator)]:
+            return NameMatches(at, [], is_exact=True)
+    rows = ledger.intake.find(name, source)
+    if not rows and _ADDRESS.match(name):
+        for source_name, source_settings in _chosen(settings(), source).items():
+            if locator := source_settings.locator_of_address(name):
+                rows = [*rows, *_at(ledger, source_name, locator)]
+        return NameMatches(rows, [], is_exact=bool(rows))
+    return _ranked_matches(name, rows)
+
+
+def _chosen(settings: Mapping[str, SourceSettings], source: str | None) -> Mapping[str, SourceSettings]:
+    return {name: its for name, its in settings.items() if source in (None, name)}
 
 
 def document(ledger: Ledger, name: str, settings: Settings) -> NamedDocument:
@@ -109,23 +113,23 @@ def item(ledger: Ledger, name: str, settings: Settings) -> ItemRow:
 
 def _best(ledger: Ledger, name: str, settings: Settings) -> tuple[list[ItemRow], list[ItemRow]]:
     """Return the items with this name and those that have it in part: of those with a document, if there are any."""
-    found = find(ledger, name, settings)
-    every = [*found.items, *found.others]
+    matches = find(ledger, name, settings)
+    every = [*matches.items, *matches.others]
     items = [row for row in every if row.document is not None] or every
-    best = [row for row in found.items if row in items] or [*_ranked(name, items).items]
+    best = [row for row in matches.items if row in items] or [*_ranked_matches(name, items).items]
     return best, [row for row in items if row not in best]
 
 
 def _single(ledger: Ledger, name: str, best: Sequence[ItemRow]) -> ItemRow:
     if not best:
-        raise NotFound(_missing(ledger, name))
+        raise NotFound(_not_found_message(ledger, name))
     if len(best) > 1:
         choices = [
             f"{'deleted' if row.document is None else f'#{row.document}'} {row.source}: {row.locator}" for row in best
         ]
-        more = [f"and {len(choices) - _SHOWN} more"] if len(choices) > _SHOWN else []
+        remainder = [f"and {len(choices) - _SHOWN} more"] if len(choices) > _SHOWN else []
         problem = f"{name!r}: {len(choices)} documents have this name; give the number of one"
-        raise Ambiguous(problem, (*choices[:_SHOWN], *more))
+        raise Ambiguous(problem, (*choices[:_SHOWN], *remainder))
     return best[0]
 
 
@@ -137,9 +141,9 @@ def places(name: str, settings: Mapping[str, SourceSettings], *, looks_at_disk: 
         file = spelled(file)
         files = [file, file.parent.resolve() / file.name]
     return {
-        each: locator
-        for each, its in settings.items()
-        if (locator := next(filter(None, map(its.locator_of, files)), None)) is not None
+        source: locator
+        for source, source_settings in settings.items()
+        if (locator := next(filter(None, map(source_settings.locator_of, files)), None)) is not None
     }
 
 
@@ -164,22 +168,22 @@ def _at(ledger: Ledger, source: str, locator: str) -> list[ItemRow]:
     return [row for row in rows if _composed(row.locator) == _composed(locator)]
 
 
-def _ranked(name: str, rows: Sequence[ItemRow]) -> Found:
+def _ranked_matches(name: str, rows: Sequence[ItemRow]) -> NameMatches:
     """Separate the best matches from the others."""
-    first = min((_standing(name, row) for row in rows), default=None)
-    best = [row for row in rows if _standing(name, row) == first]
+    best_rank = min((_rank(name, row) for row in rows), default=None)
+    best = [row for row in rows if _rank(name, row) == best_rank]
     others = [row for row in rows if row not in best]
     match = match_name(best[0].locator, name) if best else None
-    return Found(best, others, is_exact=match is not None and match.is_whole)
+    return NameMatches(best, others, is_exact=match is not None and match.is_whole)
 
 
-def _standing(name: str, row: ItemRow) -> tuple[object, ...]:
+def _rank(name: str, row: ItemRow) -> tuple[object, ...]:
     """Return how well an item matches; smaller is better. A message stands before the files that are attached to it."""
     match = match_name(row.locator, name)
     return match is None, match or (), PART in row.locator and PART not in name
 
 
-def _missing(ledger: Ledger, name: str) -> str:
+def _not_found_message(ledger: Ledger, name: str) -> str:
     if close := ledger.intake.similar(name):
         return f"{name!r}: no such document; did you mean {' or '.join(close)}?"
     return f"{name!r}: no such document; `catchment search` finds documents, `catchment why` explains missing ones"

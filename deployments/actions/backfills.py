@@ -54,13 +54,13 @@ def window(
     with desk.writing() as ledger:
         source = known(desk, ledger, name)
         if locators is not None:
-            found = ledger.backfills.items_at(source.id, locators)
-            if unknown := [locator for locator in locators if locator not in found]:
+            items_by_locator = ledger.backfills.items_at(source.id, locators)
+            if unknown := [locator for locator in locators if locator not in items_by_locator]:
                 first = ", ".join(unknown[:_MOST_UNKNOWN])
                 raise BadInput(
                     f"--items: {len(unknown)} of {len(locators)} are not in {name}: {first}; correct the file"
                 )
-            items = tuple(sorted(found.values()))
+            items = tuple(sorted(items_by_locator.values()))
     can_fetch = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
     if stage is ReplayStage.FETCH and not can_fetch:
         raise BadInput(f"--stage fetch: {name} cannot list a period; leave it out, or choose --items")
@@ -69,35 +69,35 @@ def window(
     return BackfillSelection(stage, since, until, items)
 
 
-def survey(desk: Desk, name: str, what: BackfillSelection) -> Survey:
+def survey(desk: Desk, name: str, selection: BackfillSelection) -> Survey:
     """Return the work of a selection now. A window lists the source. Raises the exceptions of `make_plan`."""
     entry = desk.entry(name)
     connector = desk.connector_here(entry)
     with desk.writing() as ledger:
         source = known(desk, ledger, name)
         policy = entry.settings.policy(connector.policy)
-        if not what.is_window:
+        if not selection.is_window:
             with ExitStack() as stack:
                 if raw := raw_store(desk.home, connector, policy):
                     stack.enter_context(closing(raw))
-                return ledger.backfills.survey(source.id, what, CODE, readable(connector, raw, what.stage))
-        plan = make_plan(desk.home, ledger, source, connector, policy, window=what.window)
+                return ledger.backfills.survey(source.id, selection, CODE, readable(connector, raw, selection.stage))
+        plan = make_plan(desk.home, ledger, source, connector, policy, window=selection.window)
         return Survey(plan.reads, 0, f"window of {plan.reads}")
 
 
-def plan(desk: Desk, name: str, what: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
+def plan(desk: Desk, name: str, selection: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
     """Store a plan and return it; None if there is nothing to do.
 
     Raises the exceptions of `survey` and `require_runnable`, and NotFound if no content is kept.
     """
     syncs.require_runnable(desk, desk.entry(name))
-    if not (work := survey(desk, name, what)).total:
+    if not (work := survey(desk, name, selection)).total:
         if work.unreadable:
             unkept = f"the content of {work.unreadable:,} documents is not kept"
             raise NotFound(f"{name}: {unkept}; fetch them again with `catchment backfill {name} --items FILE`")
         return None
     with desk.writing() as ledger:
-        return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, what, work, actor, reason))
+        return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, selection, work, actor, reason))
 
 
 def start(desk: Desk, number: int, actor: str, reason: str = "") -> str:
@@ -106,14 +106,18 @@ def start(desk: Desk, number: int, actor: str, reason: str = "") -> str:
     Raises NotFound, Refused if it has started or the work is another one than planned, TryAgain if Catchment is not running.
     """
     with desk.reading() as ledger:
-        found = ledger.backfills.get(number)
-    syncs.require_runnable(desk, desk.entry(found.source))
+        backfill = ledger.backfills.get(number)
+    syncs.require_runnable(desk, desk.entry(backfill.source))
     # A window is listed by its run: what arrived since belongs to it.
-    digest = found.survey.digest if found.selection.is_window else survey(desk, found.source, found.selection).digest
+    digest = (
+        backfill.survey.digest
+        if backfill.selection.is_window
+        else survey(desk, backfill.source, backfill.selection).digest
+    )
     desk.require_running()
     with desk.writing() as ledger:
         ledger.backfills.start(number, digest, actor, reason)
-    return _run(desk, found)
+    return _run(desk, backfill)
 
 
 def pause(desk: Desk, number: int, actor: str, reason: str = "") -> None:
@@ -125,12 +129,12 @@ def pause(desk: Desk, number: int, actor: str, reason: str = "") -> None:
 def resume(desk: Desk, number: int, actor: str, reason: str = "") -> str:
     """Continue a paused backfill. Return the ID of its run. Raises NotFound, Refused, TryAgain."""
     with desk.reading() as ledger:
-        found = ledger.backfills.get(number)
-    syncs.require_runnable(desk, desk.entry(found.source))
+        backfill = ledger.backfills.get(number)
+    syncs.require_runnable(desk, desk.entry(backfill.source))
     desk.require_running()
     with desk.writing() as ledger:
         ledger.backfills.resume(number, actor, reason)
-    return _run(desk, found)
+    return _run(desk, backfill)
 
 
 def cancel(desk: Desk, number: int, actor: str, reason: str = "") -> int:
@@ -144,11 +148,11 @@ def cancel(desk: Desk, number: int, actor: str, reason: str = "") -> int:
 def retry(desk: Desk, number: int, actor: str, reason: str = "") -> int:
     """Retry the items of a backfill that are in quarantine, in a sync. Return their number. Raises NotFound."""
     with desk.writing() as ledger:
-        found = ledger.backfills.get(number)
+        backfill = ledger.backfills.get(number)
         released = ledger.backfills.retry(number, actor, reason)
     if released:
         with suppress(TryAgain):
-            syncs.start(desk, found.source, actor, reason)
+            syncs.start(desk, backfill.source, actor, reason)
     return released
 
 
@@ -159,13 +163,13 @@ def undo(desk: Desk, number: int, actor: str, reason: str = "") -> tuple[int, Un
     repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.
     """
     with desk.writing() as ledger:
-        found = ledger.backfills.get(number)
-        ledger.undo.require_idle(found.source, ledger.alive)
-        cancelled = 0 if found.started is None else ledger.backfills.cancel(number, actor, reason)
+        backfill = ledger.backfills.get(number)
+        ledger.undo.require_idle(backfill.source, ledger.alive)
+        cancelled = 0 if backfill.started is None else ledger.backfills.cancel(number, actor, reason)
         with suppress(NotFound):
             return cancelled, ledger.undo.undo_backfill(number, actor, reason, ledger.alive)
     return cancelled, None
 
 
-def _run(desk: Desk, found: Backfill) -> str:
-    return desk.start(desk.entry(found.source).kind, found.source, backfill=found.id)
+def _run(desk: Desk, backfill: Backfill) -> str:
+    return desk.start(desk.entry(backfill.source).kind, backfill.source, backfill=backfill.id)

@@ -42,8 +42,8 @@ def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None
     status.write(home)
     try:
         with desk.reading() as ledger:
-            file = _named(target, home, status.began)
-            files = {one.name: one.read_bytes() for one in home.user_files if one.exists()}
+            file = _backup_file(target, home, status.began)
+            files = {user_file.name: user_file.read_bytes() for user_file in home.user_files if user_file.exists()}
             broken = ledger.back_up(file, files, lambda rows: {home.checkpoints.name: about(kept(home)[0], rows)})
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
@@ -80,15 +80,15 @@ def restore(home: Home, actor: str, reason: str = "", *, file: Path, replaced: i
     signed: list[tuple[Restoration, TreeHead]] = []
 
     def sign(copy: Ledger, saved: SavedFiles) -> None:
-        theirs = saved.files.get(home.checkpoints.name, b"")
-        signed.append(chain.sign_restore(home, copy, theirs, saved.made, replaced, actor, reason))
+        checkpoints = saved.files.get(home.checkpoints.name, b"")
+        signed.append(chain.sign_restore(home, copy, checkpoints, saved.made, replaced, actor, reason))
 
     # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
     outdated = [home.cache, home.raw]
-    done = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
+    result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
     ((restoration, head),) = signed
     chain.confirm_restore(home, head)
-    return RestoredBackup(done.aside, done.model, done.broken, restoration)
+    return RestoredBackup(result.aside, result.model, result.broken, restoration)
 
 
 def require_none_running(home: Home) -> None:
@@ -97,7 +97,7 @@ def require_none_running(home: Home) -> None:
         raise Refused("backup: another one is being made; wait until it is complete")
 
 
-def _named(target: Path | None, home: Home, now: datetime) -> Path:
+def _backup_file(target: Path | None, home: Home, now: datetime) -> Path:
     if target is None:
         target = home.backups
         if not target.exists():
@@ -107,5 +107,5 @@ def _named(target: Path | None, home: Home, now: datetime) -> Path:
         if not file.parent.is_dir():
             raise BadInput(f"{file.parent.name}: no such folder; create it, or name a file in an existing one")
         return file
-    named = file / f"catchment-{now:%Y%m%dT%H%M%S}.db"
-    return named.with_stem(f"{named.stem}-{now:%f}") if named.exists() else named
+    backup = file / f"catchment-{now:%Y%m%dT%H%M%S}.db"
+    return backup.with_stem(f"{backup.stem}-{now:%f}") if backup.exists() else backup

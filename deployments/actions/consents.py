@@ -121,8 +121,8 @@ def revoke(
     sync does not end.
     """
     with desk.writing() as ledger:
-        what = extent(desk, ledger, name, scope)
-        proof = purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, reason)
+        purge_scope = extent(desk, ledger, name, scope)
+        proof = purge.revoke(desk.home, ledger, ledger.sources.get(name), purge_scope, actor, reason)
     entry = desk.entries().get(name)
     if entry and scope in (hosts := getattr(entry.settings, "hosts", ())):
         with desk.changing(desk.revised(entry, {"hosts": [host for host in hosts if host != scope]}, Timing())):

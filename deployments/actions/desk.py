@@ -152,7 +152,7 @@ class Desk:
         entry = self.entry(name)
         queue = self._queue(entry, to, host)
         with SourcesFile.changing(self.home.sources_file) as file:
-            if any(one.name == name for one in file.entries):
+            if any(definition.name == name for definition in file.entries):
                 file.change(replace(entry, queue=queue))
             else:
                 (row,) = source_rows(server, name)
@@ -168,11 +168,11 @@ class Desk:
             from deployments.sources.placement import of_another, other_host_of, source_rows
 
             with self.reading() as ledger:
-                names = {one.name for one in ledger.hosts.all()}
+                names = {host_row.name for host_row in ledger.hosts.all()}
             for row in source_rows(server, name):
                 # The sources of a host that was taken out can be removed by each.
-                if (other := other_host_of(row, host)) in names:
-                    raise Refused(of_another(name, other))
+                if (definer := other_host_of(row, host)) in names:
+                    raise Refused(of_another(name, definer))
 
     def elsewhere(self) -> Mapping[str, SourceEntry]:
         """Return the sources that other hosts define; none if Catchment does not run."""
@@ -187,7 +187,7 @@ class Desk:
         from deployments.sources.placement import queue_of
 
         with self.reading() as ledger:
-            return queue_of(entry, on, host, is_any_taken=any(one.takes_any for one in ledger.hosts.all()))
+            return queue_of(entry, on, host, is_any_taken=any(host_row.takes_any for host_row in ledger.hosts.all()))
 
     def remove(self, name: str) -> None:
         """Remove the deployment of a source, then its entry in the file. Idempotent."""
@@ -271,5 +271,5 @@ def known(desk: Desk, ledger: Ledger, name: str) -> Source:
     try:
         return ledger.sources.get(name)
     except NotFound:
-        written = desk.entry(name)
-        return ledger.sources.put(name, written.kind, written.settings.priority)
+        entry = desk.entry(name)
+        return ledger.sources.put(name, entry.kind, entry.settings.priority)

@@ -85,8 +85,8 @@ def enqueue(
 
     Raises BadInput if no address is valid, NoConsent if new hosts need consent and none is given, or as `sources.add`.
     """
-    given = addresses if isinstance(addresses, WebAddresses) else listed(desk, addresses)
-    asked = new_hosts(desk, given)
+    web_addresses = addresses if isinstance(addresses, WebAddresses) else listed(desk, addresses)
+    asked = new_hosts(desk, web_addresses)
     allowed = [*dict.fromkeys([*hosts, *(asked if consented else ())])]
     if asked and not allowed:
         raise NoConsent(f"{INBOX}: no consent to read {consents.named(asked)}; pass --consent to give it")
@@ -97,16 +97,16 @@ def enqueue(
         )
     elif allowed:
         sources.allow_hosts(desk, INBOX, allowed, actor, reason)
-    if added := _append(desk.home, given.hosts):
+    if added := _append(desk.home, web_addresses.hosts):
         with desk.writing() as ledger:
             text = f"{added:,} {'address' if added == 1 else 'addresses'}"
             ledger.sources.note(INBOX, "changed", actor, f"{text}; {reason}" if reason else text)
-    left = set(new_hosts(desk, given))
-    waiting = sum(host in left for host in given.hosts.values())
+    unread_hosts = set(new_hosts(desk, web_addresses))
+    waiting = sum(host in unread_hosts for host in web_addresses.hosts.values())
     run = None
     with suppress(NotFound, Refused, TryAgain):
         run = syncs.start(desk, INBOX, actor, reason)
-    return Enqueued(added, len(given.hosts) - added, given.refused, waiting, run)
+    return Enqueued(added, len(web_addresses.hosts) - added, web_addresses.refused, waiting, run)
 
 
 def _append(home: Home, addresses: Collection[str]) -> int:

@@ -58,13 +58,13 @@ def _retry_now(desk: Desk, ledger: Ledger, canonical: str) -> None:
     """Start the syncs of a scope that were planned for the end of a limit. A sync plans its next retry itself."""
     scopes = {source.name: (ALL, scope(kind=source.kind), scope(source=source.name)) for source in ledger.sources.all()}
     with suppress(CatchmentError):
-        desk.retry_now([name for name, its in scopes.items() if canonical in its])
+        desk.retry_now([name for name, scope_names in scopes.items() if canonical in scope_names])
 
 
 def _canonical(desk: Desk, ledger: Ledger, name: str) -> str:
     """Return the canonical scope: "all", "kind:KIND" or "source:NAME". Raises BadInput, NotFound."""
-    prefix, colon, rest = name.partition(":")
-    name = rest if colon else name
+    prefix, colon, subject = name.partition(":")
+    name = subject if colon else name
     if name == ALL and not colon:
         return ALL
     if colon and prefix not in ("kind", "source"):

@@ -30,7 +30,7 @@ SECONDS = 15.0
 _COUNT_SECONDS = 3.0
 """Time in which the files of a new source are counted."""
 _SHOWN = 25
-_ONE = threading.Lock()
+_LOCK = threading.Lock()
 
 T = TypeVar("T")
 
@@ -141,8 +141,8 @@ def sync(desk: Desk, name: str, *, deep: bool = False) -> SyncPreview:
 
 def proof(desk: Desk, name: str) -> ProofPreview:
     """Compare a source with the library, item by item. Raises the exceptions of `make_plan`, and TookTooLong."""
-    found: Proven = _in_time(desk, name, "prove", proofs.prove)
-    return ProofPreview.of(found, most=_SHOWN)
+    result: Proven = _in_time(desk, name, "prove", proofs.prove)
+    return ProofPreview.of(result, most=_SHOWN)
 
 
 def _in_time(desk: Desk, name: str, command: str, find: Callable[..., T], **options: bool) -> T:
@@ -161,24 +161,24 @@ def _in_time(desk: Desk, name: str, command: str, find: Callable[..., T], **opti
 @contextmanager
 def _alone() -> Iterator[None]:
     """Raise TryAgain during another plan or proof, so that they never take all threads of a process."""
-    if not _ONE.acquire(blocking=False):
+    if not _LOCK.acquire(blocking=False):
         raise TryAgain("another plan or proof is being made; try again in some seconds")
     try:
         yield
     finally:
-        _ONE.release()
+        _LOCK.release()
 
 
 def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
     """Count the files of a connector by ending. Returns whether there was time for all."""
-    ends, found, is_complete = time.monotonic() + _COUNT_SECONDS, dict[str, tuple[int, int]](), True
+    ends, totals, is_complete = time.monotonic() + _COUNT_SECONDS, dict[str, tuple[int, int]](), True
     for change in connector.changes(NothingKnown()):
         if isinstance(change, Upsert):
             ending = PurePosixPath(change.item.locator).suffix[1:].lower()
-            number, size = found.get(ending, (0, 0))
-            found[ending] = number + 1, size + (change.item.size or 0)
+            number, size = totals.get(ending, (0, 0))
+            totals[ending] = number + 1, size + (change.item.size or 0)
         if time.monotonic() > ends:
             is_complete = False
             break
-    files = [FilesOfType(ending, *sums) for ending, sums in found.items()]
-    return sorted(files, key=lambda one: (-one.number, one.ending)), is_complete
+    files = [FilesOfType(ending, *sums) for ending, sums in totals.items()]
+    return sorted(files, key=lambda file_type: (-file_type.number, file_type.ending)), is_complete

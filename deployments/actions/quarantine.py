@@ -44,7 +44,7 @@ class Selection:
         return found
 
 
-def retry(desk: Desk, which: Selection, actor: str, reason: str = "") -> tuple[int, int]:
+def retry(desk: Desk, selection: Selection, actor: str, reason: str = "") -> tuple[int, int]:
     """Queue quarantined items again, to be processed by the next sync of their source.
 
     Return the number of items, and of those that cannot be retried.
@@ -52,28 +52,28 @@ def retry(desk: Desk, which: Selection, actor: str, reason: str = "") -> tuple[i
     Raises NotFound for an unknown source, or if none of the jobs can be retried; Refused by `Selection`.
     """
     with desk.writing() as ledger:
-        chosen = which.chosen(ledger)
-        number = ledger.quarantine.retry(chosen, actor, reason or None)
-    if which.jobs and not number:
+        job_numbers = selection.chosen(ledger)
+        number = ledger.quarantine.retry(job_numbers, actor, reason or None)
+    if selection.jobs and not number:
         raise NotFound(f"JOB: none is in quarantine, or they are {MISSING}")
-    return number, len(chosen) - number
+    return number, len(job_numbers) - number
 
 
-def discard(desk: Desk, which: Selection, actor: str, reason: str = "") -> int:
+def discard(desk: Desk, selection: Selection, actor: str, reason: str = "") -> int:
     """Discard quarantined items until they change; their documents stay. Return their number.
 
     Raises NotFound or IllegalTransition, without any change, if a job is not in quarantine; Refused by `Selection`.
     """
     with desk.writing() as ledger:
-        return ledger.quarantine.discard(which.chosen(ledger), actor, reason)
+        return ledger.quarantine.discard(selection.chosen(ledger), actor, reason)
 
 
-def note(desk: Desk, which: Selection, text: str, actor: str) -> int:
+def note(desk: Desk, selection: Selection, text: str, actor: str) -> int:
     """Add a note to quarantined items. Return their number. Raises NotFound, Refused or BadInput."""
     if not text.strip():
         raise BadInput("note: empty; write a text")
     with desk.writing() as ledger:
-        return ledger.quarantine.note(which.chosen(ledger), text, actor)
+        return ledger.quarantine.note(selection.chosen(ledger), text, actor)
 
 
 def purge(desk: Desk, older_than: timedelta, actor: str, reason: str = "purged") -> int:

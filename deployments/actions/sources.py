@@ -23,7 +23,7 @@ from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
 from deployments.sources.sources_file import SourceEntry
 
-_KEPT = ".secret"
+_SECRET_SUFFIX = ".secret"
 """End of the names of files with typed secrets."""
 ADDRESSES = ("new", "limits")
 """Names that the addresses of pages have."""
@@ -105,18 +105,18 @@ def add(
 
 def differences(old: SourceEntry, new: SourceEntry) -> list[ChangedSetting]:
     """Return what differs between two versions of a source: settings, "schedule" and "watch"."""
-    before, after = leaves(old.settings.model_dump(mode="json")), leaves(new.settings.model_dump(mode="json"))
+    old_values, new_values = leaves(old.settings.model_dump(mode="json")), leaves(new.settings.model_dump(mode="json"))
     identity = old.settings.differing(new.settings)
-    found = [
-        ChangedSetting(key, before.get(key), after.get(key), key.partition(".")[0] in identity)
-        for key in {**before, **after}
-        if before.get(key) != after.get(key)
+    changes = [
+        ChangedSetting(key, old_values.get(key), new_values.get(key), key.partition(".")[0] in identity)
+        for key in {**old_values, **new_values}
+        if old_values.get(key) != new_values.get(key)
     ]
     if old.schedules != new.schedules:
-        found.append(ChangedSetting("schedule", old.schedules, new.schedules))
+        changes.append(ChangedSetting("schedule", old.schedules, new.schedules))
     if (old.watch, old.quiet) != (new.watch, new.quiet):
-        found.append(ChangedSetting("watch", (old.watch, old.quiet), (new.watch, new.quiet)))
-    return found
+        changes.append(ChangedSetting("watch", (old.watch, old.quiet), (new.watch, new.quiet)))
+    return changes
 
 
 def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
@@ -126,24 +126,24 @@ def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secr
 
     Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError, BadInput or TryAgain.
     """
-    name, former = entry.name, _own_secrets(desk, entry.name) if secret else []
+    name, old_secrets = entry.name, _own_secrets(desk, entry.name) if secret else []
     with _stored_secret(desk, entry.kind, {}, secret) as references:
         entry = desk.revised(entry, references, Timing()) if references else entry
-        changed = differences(desk.entry(name), entry)
-        require_same_place(name, changed)
-        if changed:
+        changes = differences(desk.entry(name), entry)
+        require_same_place(name, changes)
+        if changes:
             with desk.writing() as ledger:
                 _refuse_during_removal(ledger, name)
                 with desk.changing(entry):
-                    keys = ", ".join(one.key for one in changed)
+                    keys = ", ".join(setting.key for setting in changes)
                     settings = entry.settings
                     source = ledger.sources.put(name, entry.kind, settings.priority, keep_days=settings.keep_days)
-                    if any(one.key == "keep_raw" and not one.after for one in changed):
+                    if any(setting.key == "keep_raw" and not setting.after for setting in changes):
                         forget_raw(desk.home, ledger, source.id)
                     ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
-    for file in former:
+    for file in old_secrets:
         file.unlink(missing_ok=True)
-    return changed
+    return changes
 
 
 def allow_hosts(
@@ -159,25 +159,27 @@ def allow_hosts(
 
     Raises NotFound, BadInput if the kind of the source has no hosts or the end is past, Refused or TryAgain.
     """
-    before = desk.entry(name)
-    entry = desk.revised(before, {"hosts": [*getattr(before.settings, "hosts", ()), *hosts]}, Timing())
-    former = consents.requested(desk, before)
+    old_entry = desk.entry(name)
+    entry = desk.revised(old_entry, {"hosts": [*getattr(old_entry.settings, "hosts", ()), *hosts]}, Timing())
+    old_scopes = consents.requested(desk, old_entry)
     with desk.writing() as ledger:
         consents.require_later(ledger, until)
         change(desk, entry, actor, reason)
         # A scope that was only asked for is left from a call that was killed.
-        known_scopes = {one.scope for one in ledger.consents.all(name, every=True) if one.state != ConsentState.ASKED}
+        known_scopes = {
+            consent.scope for consent in ledger.consents.all(name, every=True) if consent.state != ConsentState.ASKED
+        }
         new = frozenset(
-            scope for scope in consents.requested(desk, entry) if scope not in former or scope not in known_scopes
+            scope for scope in consents.requested(desk, entry) if scope not in old_scopes or scope not in known_scopes
         )
         if new:
             ledger.consents.give(known(desk, ledger, name).id, new, actor, until, reason)
     return new
 
 
-def require_same_place(name: str, changed: list[ChangedSetting]) -> None:
+def require_same_place(name: str, changes: list[ChangedSetting]) -> None:
     """Raise Refused if a difference would make it another source."""
-    if keys := [one.key for one in changed if one.is_identity]:
+    if keys := [setting.key for setting in changes if setting.is_identity]:
         raise Refused(
             f"{name}: cannot change {', '.join(keys)}, which identifies the source; add another source, or remove "
             f"this one first: catchment sources remove {name}"
@@ -201,7 +203,7 @@ def move(desk: Desk, name: str, to: str, actor: str, reason: str = "") -> str:
 
 def pause(desk: Desk, name: str, actor: str, reason: str = "") -> None:
     """Start no more syncs of a source until it is resumed; a running one continues. Raises NotFound or TryAgain."""
-    with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=False):
+    with desk.writing() as ledger, _switch_shown(desk, known(desk, ledger, name), on=False):
         ledger.sources.pause(name, actor, reason)
 
 
@@ -211,7 +213,7 @@ def resume(desk: Desk, name: str, actor: str, reason: str = "") -> str | None:
     Return the ID of the run, or None if no sync could start, for example because Catchment is not running. Raises NotFound
     or TryAgain.
     """
-    with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=True):
+    with desk.writing() as ledger, _switch_shown(desk, known(desk, ledger, name), on=True):
         ledger.sources.resume(name, actor, reason)
     with suppress(NotFound, Refused, TryAgain):
         return syncs.start(desk, name, actor, reason)
@@ -274,7 +276,7 @@ def require(desk: Desk, name: str) -> None:
 
 
 @contextmanager
-def _switched(desk: Desk, source: Source, *, on: bool) -> Iterator[None]:
+def _switch_shown(desk: Desk, source: Source, *, on: bool) -> Iterator[None]:
     """Show a pause or its end in the Prefect UI; restore it if the block fails. The ledger decides: every sync checks it."""
     desk.switch(source.kind, source.name, on=on)
     try:
@@ -306,7 +308,7 @@ def _stored_secret(desk: Desk, kind: str, settings: Mapping[str, Any], secret: s
     if setting in settings:
         raise BadInput(f"secret: {setting} is among the settings, too; give one of them")
     folder = desk.home.make().secrets
-    file = folder / f"{token_hex(8)}{_KEPT}"
+    file = folder / f"{token_hex(8)}{_SECRET_SUFFIX}"
     try:
         with atomic_files.explained():
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -323,9 +325,9 @@ def _own_secrets(desk: Desk, name: str) -> list[Path]:
         entry.name: {Path(str(value).removeprefix("file:")) for value in dict(entry.settings).values()}
         for entry in desk.entries().values()
     }
-    others = set().union(*(found for other, found in places.items() if other != name))
-    own = places.get(name, set()) - others
-    return [place for place in own if place.parent == desk.home.secrets and place.suffix == _KEPT]
+    foreign_files = set().union(*(files for source_name, files in places.items() if source_name != name))
+    own_files = places.get(name, set()) - foreign_files
+    return [place for place in own_files if place.parent == desk.home.secrets and place.suffix == _SECRET_SUFFIX]
 
 
 def _refuse_during_removal(ledger: Ledger, name: str) -> None:

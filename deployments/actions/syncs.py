@@ -44,13 +44,13 @@ def start_all(desk: Desk, actor: str, reason: str = "", *, deep: bool = False) -
     """
     if not (names := list(desk.entries())):
         raise NotFound("no sources yet; see `catchment sources add --help`")
-    started: dict[str, str | UserError] = {}
+    runs: dict[str, str | UserError] = {}
     for name in names:
         try:
-            started[name] = start(desk, name, actor, reason, deep=deep)
+            runs[name] = start(desk, name, actor, reason, deep=deep)
         except (NotFound, Refused, TryAgain) as error:
-            started[name] = error
-    return started
+            runs[name] = error
+    return runs
 
 
 def cancel(desk: Desk, name: str, actor: str, reason: str = "") -> str:
@@ -59,12 +59,12 @@ def cancel(desk: Desk, name: str, actor: str, reason: str = "") -> str:
     Raises NotFound if no sync of it is running, or TryAgain if Catchment is not running.
     """
     with desk.writing() as ledger:
-        last = ledger.syncs.last(ledger.sources.get(name).id)
-        if last is None or last.outcome is not None or last.run is None:
+        latest = ledger.syncs.last(ledger.sources.get(name).id)
+        if latest is None or latest.outcome is not None or latest.run is None:
             raise NotFound(f"{name}: no sync is running; see `catchment status`")
-        desk.cancel(last.run)
+        desk.cancel(latest.run)
         ledger.sources.note(name, "cancel requested", actor, reason)
-        return last.run
+        return latest.run
 
 
 def undo(desk: Desk, number: int, actor: str, reason: str = "") -> Undone:

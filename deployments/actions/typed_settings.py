@@ -13,15 +13,15 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, text in map(pair, assignments):
         value = _value(key, text) if text else ""
-        *path, last = key.split(".")
+        *path, leaf = key.split(".")
         inner = result
         for part in path:
             inner = inner.setdefault(part, {})
             if not isinstance(inner, dict):
                 raise BadInput(f"{key}: set twice, as a value and as a group; keep one")
-        if last in inner:
+        if leaf in inner:
             raise BadInput(f"{key}: set twice; keep one")
-        inner[last] = value
+        inner[leaf] = value
     return result
 
 

@@ -98,7 +98,7 @@ def _sync(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Da
     kind_name = parameters.get("kind", "")
     kind = ChangeKind(kind_name) if kind_name in list(ChangeKind) else None
     answer = syncs.sync_and_changes(ledger, number, kind, after=parameters.get("after"), limit=_CHANGES)
-    view, kind = answer.sync, next(iter(found.changes), None)
+    view, kind = answer.sync, next(iter(answer.changes), None)
     kinds = [kind for kind in ChangeKind if getattr(view.changes, kind)]
     return {
         "view": answer,
