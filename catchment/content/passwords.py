@@ -68,6 +68,9 @@ _WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{4,}[0-9]*[^\w\s()\[\]{}\"'`\\/:=<>|,;~
 _KINDS = tuple(re.compile(letters) for letters in ("[a-z]", "[A-Z]", "[0-9]", r"[^A-Za-z0-9]"))
 _LEAST_MIXED, _LEAST_GENERATED = 8, 14
 _WORD = re.compile(r"[a-z]{4}|[A-Z]{4}")
+_TO_END_OF_LINE = re.compile(r"[!-~]{8,64}?(?=[*_]{0,2}[,;]?[ \t]*(?:[\r\n]|\Z))")
+_NEXT_LINE = re.compile(r"\\[nrt](?:[\w-]+[:=]|.*(?:[a-z]{4}|[A-Z]{4}|[\"'`][,;)\]}]*\Z))")
+"""What follows an escaped end of a line: a name, a word, or the end of the quotes around the lines."""
 _WORD_OF_A_NAME = re.compile(
     rf"pass|pwd|secret|token|user|login|field|crypt|{ACCENTED_NAMES}|{FOREIGN_NAMES}", re.IGNORECASE
 )
@@ -135,6 +138,12 @@ def is_chosen(value: str) -> bool:
         and (_is_generated(value) or not (_OPENING_REFERENCE.search(value) or _CODE.search(value)))
         and not (_WORD_OF_A_NAME.search(value) and not _STRONG.match(value))
     )
+
+
+def end_of_value(text: str, start: int, stop: int) -> int:
+    """Return the end of a value up to the end of the line, if the escape before which it stops is part of it."""
+    line = _TO_END_OF_LINE.match(text, start) if text.startswith("\\", stop) else None
+    return stop if line is None or _NEXT_LINE.match(text, stop, line.end()) else line.end()
 
 
 def _is_generated(value: str) -> bool:

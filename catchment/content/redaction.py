@@ -19,7 +19,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"(?i)(?<![a-z0-9])(password|passwd|secret|token|api[_-]?key|authorization)([\"']?\s*[=:]\s*[\"']?)"
-            r"(?:bearer\s+|basic\s+)?[^\s,;'\"]+"
+            r"(?:bearer\s+|basic\s+)?(?:(?![,;'\"](?:\s|\Z)|['\"][,;)\]}:]|[,;][\"']?[\w.-]+[\"']?\s*[=:])\S)+"
         ),
         r"\1\2<secret>",
     ),

@@ -18,6 +18,7 @@ from catchment.content.passwords import (
     ACCENTED_NAMES,
     FOREIGN_HINTS,
     FOREIGN_NAMES,
+    end_of_value,
     is_chosen,
     passwords_below,
 )
@@ -100,9 +101,11 @@ class PasswordRule(SecretRule):
             if match.start() < end:
                 continue
             start, stop = match.span("whole")
-            if start >= 0 and is_chosen(text[start:stop]) and not match["suffix"].strip("0123456789_"):
-                yield start, stop
-                end = stop
+            is_value = start >= 0 and not match["suffix"].strip("0123456789_")
+            last = end_of_value(text, start, stop) if is_value else stop
+            if is_value and (is_chosen(text[start:stop]) or is_chosen(text[start:last])):
+                yield start, last
+                end = last
             elif match.lastgroup not in {None, "whole"} and self.holds(match, text):
                 yield span(match)
             if match.lastgroup in {None, "cell", "argument"} and match.start() >= end_of_line:

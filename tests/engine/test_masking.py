@@ -571,6 +571,18 @@ def test_generated_password_is_masked_as_a_whole_although_parts_look_like_code(t
         assert mask(template.format(value)) == template.format("«password»")
 
 
+@pytest.mark.parametrize("escape", ["\\T", "\\N", "\\R", "\\t", "\\n", "\\r"])
+@pytest.mark.parametrize("template", ["password: {}", "DB_PASSWORD={}\nPORT=1", "Passwort für NAS: {}, "])
+def test_generated_password_with_an_escape_is_masked_as_a_whole(template: str, escape: str) -> None:
+    for parts in (("0?cA7k!x", ",%Zq"), ("&Gx2#m.LqQ", "8>9"), ("OT$N)sIXc9", "uL*M."), ("y8(Kp_2;", "")):
+        assert mask(template.format(escape.join(parts))) == template.format("«password»")
+
+
+@pytest.mark.parametrize("rest", ["\\nuser: ada", '\\nid=7\\n"', "\\tx='1'", '\\r\\n",', "\\nPORT=1", "\\n\\nRegards"])
+def test_lines_behind_an_escape_are_unchanged(rest: str) -> None:
+    assert mask(f'"password: Xk7q!Lm2w{rest}') == f'"password: «password»{rest}'
+
+
 def test_password_in_an_export_of_a_program_is_masked() -> None:
     for text in (
         "name,url,username,password,note\nBank,https://b.org,ada,{0},\nShop,https://c.org,bo,{0},pays\n",
@@ -691,6 +703,7 @@ def test_most_random_passwords_are_masked_as_a_whole(letters: str) -> None:
     values = ["".join(lot.choices(letters, k=14)) for _ in range(300)]
     kept = [value for value in values if mask(f"password: {value}").rstrip(",;*_") != "password: «password»"]
     assert len(kept) <= 75, kept
+    assert not [value for value in kept if "«password»\\" in mask(f"password: {value}")]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,24 @@ def test_private_data_is_removed(text: str, gone: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("template", "rest"),
+    [
+        ("password: {}", ""),
+        ("password={} was refused", " was refused"),
+        ('{{"password": "{}", "user": "ada"}}', '", "user": "ada"}'),
+        ('{{"password":"{}","user":"ada"}}', '","user":"ada"}'),
+        ("host=db;password={};user=ada", ";user=ada"),
+        ("connect(password='{}')", "')"),
+        ("password={}, user=ada", ", user=ada"),
+    ],
+)
+@pytest.mark.parametrize("value", [r"0?cA\T,x;y", "a,b;c", 'a"b', "x'y,z", ",;a"])
+def test_password_with_separators_is_removed_as_a_whole(template: str, rest: str, value: str) -> None:
+    before = template.partition("{}")[0].replace("{{", "{")
+    assert redact(template.format(value)) == f"{before}<secret>{rest}"
+
+
+@pytest.mark.parametrize(
     "text",
     ["the PDF has no pages", "expected 3 of 4 parts", "and/or", "attempt 1 of 3 took 2.5 s", "line 3: bad header"],
 )
@@ -39,7 +57,9 @@ def test_plain_words_are_unchanged(text: str) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("piece", ["a.", "a@", "a@a-", "/a", "'/", "eyJ-", "token ", "-----BEGIN A "])
+@pytest.mark.parametrize(
+    "piece", ["a.", "a@", "a@a-", "/a", "'/", "eyJ-", "token ", "token=,a", "token=,", "-----BEGIN A "]
+)
 def test_long_text_takes_bounded_time(piece: str) -> None:
     assert len(redact(piece * 200_000)) <= 500
 
