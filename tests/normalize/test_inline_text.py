@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 
 import pytest
@@ -257,6 +258,21 @@ def test_link_field_of_one_element_has_its_fragment() -> None:
 )  # fmt: skip
 def test_link_field_around_other_elements_keeps_its_text(body: str, expected: str) -> None:
     assert _read(samples.docx(body)).text == expected
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *('<text:a xlink:href="x:y">', '<table:table-cell table:formula="=HYPERLINK(&quot;x&quot;"/>', "<w:r>"),
+        *('<w:r><w:fldChar w:fldCharType="separate"/></w:r>', '<w:fldSimple w:instr="HYPERLINK x "/>'),
+        '<w:r><w:fldChar w:fldCharType="begin"/><w:instrText>HYPERLINK x</w:instrText></w:r>',
+    ],
+)
+def test_many_links_take_linear_time(piece: str) -> None:
+    data = _with(samples.docx(), {"word/document.xml": piece * (4_000_000 // len(piece))})
+    started = time.process_time()
+    inline.with_plain_text(data)
+    assert time.process_time() - started < 5
 
 
 def _sheet(cells: str) -> str:

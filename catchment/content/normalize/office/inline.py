@@ -38,9 +38,9 @@ _RUNS = re.compile(rb"(?>(?:<w:r(?:\s[^<>]*)?>(?>(?:(?!</?w:r[\s>]).)*)</w:r>|<w
 _END_OF_RUN = re.compile(rb"[^<>]*>(?:</w:fldChar>)?\s*</w:r>")
 _START_OF_RUN = re.compile(rb"<w:r[\s>]")
 _SHEET_LINK = re.compile(
-    rb"<text:a\b(?P<about>[^<>]*)(?<!/)>(?P<label>(?>(?:(?!</text:a>).)*))</text:a>"
-    rb"|(?P<cell><table:table-cell\b[^<>]*?:formula=\"[^\"<>]*?=HYPERLINK\(&quot;(?P<address>[^<>\"]+?)&quot;"
-    rb"[^<>]*>\s*<text:p\b[^<>]*>)(?P<words>[^<]+)",
+    rb"<text:a\b(?P<about>[^<>]*)(?<!/)>(?P<label>(?>(?:(?!</?text:a\b).)*))</text:a>"
+    rb"|(?P<cell><table:table-cell\b(?>[^<>]*?:formula=\")(?:\w+:)?=HYPERLINK\(&quot;(?P<address>(?>(?:(?!&quot;)[^<>\"])+))"
+    rb"(?>[^<>]*>\s*<text:p\b[^<>]*>))(?P<words>[^<]+)",
     re.DOTALL,
 )
 """A link in a cell, or a cell whose formula is a link."""
