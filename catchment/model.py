@@ -96,6 +96,18 @@ def duration(text: str) -> timedelta | None:
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]]) if match else None
 
 
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: "1 document", "1,204 documents"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(number: int) -> str:
+    """Return a number of bytes with a unit: "340 B", "1.2 MB"."""
+    power = next((power for power in range(4) if number < 1_000 ** (power + 1)), 4)
+    scaled, unit = number / 1_000**power, ("B", "KB", "MB", "GB", "TB")[power]
+    return f"{scaled:.1f} {unit}" if power and scaled < 100 else f"{scaled:.0f} {unit}"
+
+
 def in_words(seconds: float, *, exact: bool = False) -> str:
     """Return a duration in its largest unit, rounded down: "24 min"; `exact`: in the largest that it is a multiple of."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):

@@ -17,7 +17,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TextIO
 
+from catchment.model import count as count  # noqa: PLC0414 - commands use it as `render.count`
 from catchment.model import in_words
+from catchment.model import size as size  # noqa: PLC0414
 from catchment.runtime import heartbeat
 from catchment.runtime.reports.record_json import to_json
 
@@ -266,21 +268,6 @@ def clock(moment: datetime, now: datetime | None = None) -> str:
     """Return the local time of day, "14:20", with the date unless it is today."""
     shown, today = _to_local(moment), _to_local(now or datetime.now(UTC)).date()
     return f"{shown:%H:%M}" if shown.date() == today else f"{shown:%Y-%m-%d %H:%M}"
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: "1 document", "1,204 documents"."""
-    return f"{number:,} " + (noun if number == 1 else plural or noun + "s")
-
-
-def size(number: int) -> str:
-    """Return a number of bytes with a unit: "340 B", "1.2 MB"."""
-    scaled, unit = float(number), "B"
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if scaled < 1_000 or unit == "TB":
-            break
-        scaled /= 1_000
-    return f"{scaled:.0f} {unit}" if unit == "B" or scaled >= 100 else f"{scaled:.1f} {unit}"
 
 
 def bar(share: float, width: int = 20) -> str:

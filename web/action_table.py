@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
+from catchment.model import count
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
 from deployments.actions import (
@@ -33,6 +34,7 @@ from deployments.actions import (
     jobs,
     library,
     limits,
+    outcomes,
     quarantine,
     sinks,
     sources,
@@ -59,7 +61,6 @@ from web.guard import error
 from web.json_interface import problem_of
 from web.sessions import form_fields
 from web.site import Notice, Site
-from web.template_filters import count
 
 _Name = Annotated[str, Field(max_length=500)]
 _Text = Annotated[str, Field(max_length=2_000)]
@@ -126,7 +127,7 @@ class EverySourceFields:
 class ActionResult(NamedTuple):
     """The result of an action: a sentence, and a value for a program."""
 
-    said: str
+    message: str
     result: int | str | None = None
 
 
@@ -149,102 +150,90 @@ class WebAction(Generic[F]):
     after: Callable[[F], str]
 
 
-def _simply(act: Callable[[Desk, Any, str, str], str | int | None], sentence: str) -> Act[Any]:
-    """Return what does something to a name or a number, which the sentence has in place of {}."""
+def _simply(act: Callable[[Desk, Any, str, str], str | int | None], outcome: Callable[[Any, Any], str]) -> Act[Any]:
+    """Return what does something to a name or a number, and says so: `outcome` of both and the result."""
 
     def perform(desk: Desk, fields: NamedFields | NumberFields, actor: str) -> ActionResult:
         subject = fields.number if isinstance(fields, NumberFields) else fields.name
         result = act(desk, subject, actor, fields.reason)
-        return ActionResult(sentence.format(subject), result)
+        return ActionResult(outcome(subject, result), result)
 
     return perform
 
 
 def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
-    description = sources.add(desk, fields.new, actor, fields.reason, consented=fields.consent, until=fields.end)
-    begins = "it is read as soon as Catchment runs"
+    found = sources.add(desk, fields.new, actor, fields.reason, consented=fields.consent, until=fields.end)
+    begins = "read as soon as Catchment runs"
     with suppress(NotFound, Refused, TryAgain):
         syncs.start(desk, fields.name, actor)
         begins = "its first sync starts"
-    return ActionResult(f"{fields.name} is added ({description}); {begins}", description)
+    return ActionResult(f"{outcomes.ADDED.format(fields.name, found)}; {begins}", found)
 
 
 def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
     entry = desk.revised(desk.entry(fields.name), fields.settings, fields.timing)
-    settings = sources.change(desk, entry, actor, fields.reason, secret=fields.secret)
-    keys = ", ".join(setting.key for setting in settings)
-    return ActionResult(
-        f"{fields.name}: {keys} changed" if settings else f"{fields.name}: nothing to change", len(settings)
-    )
+    changed = sources.change(desk, entry, actor, fields.reason, secret=fields.secret)
+    return ActionResult(outcomes.changed(fields.name, changed), len(changed))
 
 
 def _move(desk: Desk, fields: MoveFields, actor: str) -> ActionResult:
     host = Membership.of(desk.home)
     to = ANY if fields.anywhere else host.name if host else ""
-    description = sources.move(desk, fields.name, to, actor, fields.reason)
-    return ActionResult(
-        f"{fields.name} runs on {'any host' if fields.anywhere else to} now ({description})", description
-    )
+    found = sources.move(desk, fields.name, to, actor, fields.reason)
+    return ActionResult(outcomes.MOVED.format(fields.name, to, found), found)
 
 
 def _remove(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:
     sources.remove(desk, fields.confirmed, actor, fields.reason)
-    return ActionResult(f"{fields.name} and its documents are removed from the library; nothing changed at the source")
+    return ActionResult(f"{outcomes.REMOVED.format(fields.confirmed)} and its documents; nothing changed at the source")
 
 
 def _give(desk: Desk, fields: ConsentFields, actor: str) -> ActionResult:
     scopes = consents.give(desk, fields.name, actor, fields.reason, until=fields.end)
-    return ActionResult(f"{fields.name} may be read: {consents.named(sorted(scopes))}", len(scopes))
+    return ActionResult(outcomes.consent_given(fields.name, scopes), len(scopes))
 
 
 def _allow_hosts(desk: Desk, fields: HostsFields, actor: str) -> ActionResult:
     scopes = sources.allow_hosts(desk, fields.name, fields.hosts, actor, fields.reason, until=fields.end)
-    return ActionResult(
-        f"{fields.name} may contact: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes)
-    )
+    return ActionResult(outcomes.consent_given(fields.name, scopes), len(scopes))
 
 
 def _enqueue(desk: Desk, fields: InboxFields, actor: str) -> ActionResult:
-    result = inbox.enqueue(desk, fields.addresses, actor, fields.reason, hosts=fields.hosts, consented=fields.consent)
-    refused = f", {count(result.refused, 'line')} without an address" if result.refused else ""
-    begins = "a sync starts" if result.run else "they are read as soon as Catchment runs"
-    return ActionResult(
-        f"{count(result.added, 'address', 'addresses')} added, {result.known:,} known{refused}; {begins}", result.added
-    )
+    done = inbox.enqueue(desk, fields.addresses, actor, fields.reason, hosts=fields.hosts, consented=fields.consent)
+    begins = "a sync starts" if done.run else "they are read as soon as Catchment runs"
+    return ActionResult(f"{outcomes.enqueued(inbox.INBOX, done)}; {begins}", done.added)
 
 
 def _revoke(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:
     proof = consents.revoke(desk, fields.confirmed, actor, fields.reason, scope=fields.scope)
-    items = count(proof.items, "item")
+    outcome = outcomes.consent_withdrawn(proof)
     if not proof.holds:
-        raise TryAgain(f"{fields.name}: consent withdrawn and {items} deleted, but some data is left; repeat it")
+        raise TryAgain(f"{outcome}, but some data is left; repeat it")
     copies = f"; older copies still have data: {', '.join(proof.copies)}" if proof.copies else ""
-    host_data = f"{', '.join(proof.hosts)} will delete what is there" if proof.hosts else "nothing of them is left"
-    memory_copies = (
-        f"; {copies_in_memory.HELD}, until its program is restarted" if copies_in_memory.is_held(desk.home) else ""
-    )
-    return ActionResult(
-        f"{fields.name}: consent withdrawn, {items} deleted, and {host_data}{copies}{memory_copies}", proof.items
-    )
+    left = f"{', '.join(proof.hosts)} will delete what is there" if proof.hosts else "nothing of them is left"
+    held = f"; {copies_in_memory.HELD}, until its program is restarted" if copies_in_memory.is_held(desk.home) else ""
+    return ActionResult(f"{outcome}, and {left}{copies}{held}", proof.items)
 
 
 def _limit(desk: Desk, fields: LimitFields, actor: str) -> ActionResult:
     scope, rule = limits.change(desk, fields.name, actor, fields.reason, **fields.limits)
-    return ActionResult(f"Limits of {scope}: {rule}", str(rule))
+    return ActionResult(outcomes.LIMITED.format(scope, rule), str(rule))
 
 
 def _clear(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
-    return ActionResult(f"{limits.clear(desk, fields.name, actor, fields.reason)} has no limits")
+    return ActionResult(outcomes.LIMITS_REMOVED.format(limits.clear(desk, fields.name, actor, fields.reason)))
 
 
 def _resume(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     run = sources.resume(desk, fields.name, actor, fields.reason)
-    return ActionResult(f"{fields.name} is resumed; {'a sync starts' if run else 'no sync could be started'}", run)
+    return ActionResult(
+        f"{outcomes.RESUMED.format(fields.name)}; {'a sync starts' if run else 'no sync could be started'}", run
+    )
 
 
 def _start(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     run = syncs.start(desk, fields.name, actor, fields.reason, deep=fields.deep)
-    return ActionResult(f"A sync of {fields.name} starts", run)
+    return ActionResult(outcomes.SYNC_STARTED.format(fields.name), run)
 
 
 def _start_all(desk: Desk, fields: EverySourceFields, actor: str) -> ActionResult:
@@ -260,75 +249,61 @@ def _start_all(desk: Desk, fields: EverySourceFields, actor: str) -> ActionResul
 
 def _undo(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
     undone = syncs.undo(desk, fields.number, actor, fields.reason)
-    return ActionResult(f"Sync {fields.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
+    return ActionResult(outcomes.undone(undone), undone.number)
 
 
 def _plan_backfill(desk: Desk, fields: PlanFields, actor: str) -> ActionResult:
-    selection = backfills.window(desk, fields.name, *fields.window, fields.stage)
-    plan = backfills.plan(desk, fields.name, selection, actor, fields.reason)
-    if plan is None:
-        return ActionResult(f"{fields.name}: nothing to do; no item is new, and none was read by an earlier version", 0)
-    return ActionResult(f"{count(plan.survey.total, 'item')} of {fields.name}; start it", plan.id)
-
-
-def _cancel_backfill(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
-    number = backfills.cancel(desk, fields.number, actor, fields.reason)
-    return ActionResult(f"Backfill {fields.number} is cancelled, with {count(number, 'job')}", number)
-
-
-def _retry_backfill(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
-    number = backfills.retry(desk, fields.number, actor, fields.reason)
-    return ActionResult(f"{count(number, 'item')} of backfill {fields.number} queued again", number)
+    what = backfills.window(desk, fields.name, *fields.window, fields.stage)
+    planned = backfills.plan(desk, fields.name, what, actor, fields.reason)
+    if planned is None:
+        return ActionResult(outcomes.NOTHING_TO_BACKFILL, 0)
+    return ActionResult(f"{count(planned.survey.total, 'item')} of {fields.name}; start it", planned.id)
 
 
 def _undo_backfill(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
     cancelled, undone = backfills.undo(desk, fields.number, actor, fields.reason)
-    number = 0 if undone is None else len(undone.actions)
-    cancellation = f" and cancelled, with {count(cancelled, 'job')}" if cancelled else ""
-    return ActionResult(f"Backfill {fields.number} is undone at {count(number, 'path')}{cancellation}", number)
+    ended = outcomes.backfill_cancelled(fields.number, cancelled) if cancelled else ""
+    effects = outcomes.undone(undone) if undone else ""
+    message = "; ".join(filter(None, (ended, effects))) or f"backfill {fields.number}: nothing that can be undone"
+    return ActionResult(message, len(undone.actions) if undone else 0)
 
 
 def _apply(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     if fields.expected is None:
         raise BadInput("expected: missing; give the number of deletions that are held")
     number = sources.apply_deletions(desk, fields.name, actor, fields.reason, expected=fields.expected)
-    return ActionResult(f"{count(number, 'item')} of {fields.name} deleted from the library", number)
-
-
-def _drop(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
-    number = sources.drop_deletions(desk, fields.name, actor, fields.reason)
-    return ActionResult(f"{count(number, 'document')} of {fields.name} kept; the next sync compares again", number)
+    return ActionResult(outcomes.deletions_applied(fields.name, number), number)
 
 
 def _retry(desk: Desk, fields: ItemsFields, actor: str) -> ActionResult:
-    number, refused = quarantine.retry(desk, fields.selection, actor, fields.reason)
-    remainder = f"; {refused:,} cannot be retried" if refused else ""
-    return ActionResult(f"{count(number, 'item')} queued again, for the next sync of the source{remainder}", number)
+    number, rest = quarantine.retry(desk, fields.selection, actor, fields.reason)
+    left = f"; {rest:,} cannot be retried" if rest else ""
+    return ActionResult(f"{outcomes.retried(number)}, for the next sync of the source{left}", number)
 
 
 def _discard(desk: Desk, fields: ItemsFields, actor: str) -> ActionResult:
     number = quarantine.discard(desk, fields.selection, actor, fields.reason)
-    return ActionResult(f"{count(number, 'entry', 'entries')} discarded", number)
+    return ActionResult(outcomes.discarded(number), number)
 
 
 def _note(desk: Desk, fields: ItemsFields, actor: str) -> ActionResult:
     number = quarantine.note(desk, fields.selection, fields.text, actor)
-    return ActionResult(f"Note added to {count(number, 'entry', 'entries')}", number)
+    return ActionResult(outcomes.noted(number), number)
 
 
 def _purge(desk: Desk, fields: AgeFields, actor: str) -> ActionResult:
     number = quarantine.purge(desk, timedelta(days=fields.days), actor, fields.reason or "purged")
-    return ActionResult(f"{count(number, 'old entry', 'old entries')} removed from quarantine", number)
+    return ActionResult(outcomes.purged(number), number)
 
 
 def _acknowledge(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
     incidents.acknowledge(desk, fields.number, actor, fields.reason)
-    return ActionResult(f"Incident {fields.number} is acknowledged")
+    return ActionResult(outcomes.ACKNOWLEDGED.format(fields.number))
 
 
 def _reset_breaker(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     keys = limits.reset_breaker(desk, fields.name, actor, fields.reason)
-    return ActionResult(f"{fields.name} is asked again", len(keys))
+    return ActionResult(outcomes.breakers_closed(keys), len(keys))
 
 
 def _back_up(desk: Desk, fields: ReasonFields, actor: str) -> ActionResult:
@@ -361,17 +336,17 @@ def _add_sink(desk: Desk, fields: SinkFields, actor: str) -> ActionResult:
         secret=fields.password,
         consented=fields.consent,
     )
-    return ActionResult(f"{fields.name} is added; it receives all documents, and every change")
+    return ActionResult(outcomes.SINK_ADDED.format(fields.name))
 
 
 def _adopt_sink(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     sinks.adopt(desk, fields.name, actor, fields.reason)
-    return ActionResult(f"{fields.name} is adopted; another home or sink that wrote there is refused from now on")
+    return ActionResult(outcomes.SINK_ADOPTED.format(fields.name))
 
 
 def _remove_sink(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     sink = sinks.remove(desk, fields.name, actor, fields.reason)
-    return ActionResult(f"{fields.name} is removed; the copies in {sink.place} stay, delete them there")
+    return ActionResult(outcomes.SINK_REMOVED.format(fields.name, sink.place))
 
 
 def _of_source(fields: NamedFields | SourceFields) -> str:
@@ -410,15 +385,15 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.change": WebAction(ChangeFields, _change, _part_of_source("settings")),
     "sources.move": WebAction(MoveFields, _move, _of_source),
     "sources.remove": WebAction(RemoveFields, _remove, lambda _fields: "/sources"),
-    "sources.pause": WebAction(NamedFields, _simply(sources.pause, "{} is paused until you resume it"), _of_source),
+    "sources.pause": WebAction(NamedFields, _simply(sources.pause, outcomes.PAUSED.format), _of_source),
     "sources.resume": WebAction(NamedFields, _resume, _of_source),
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
-    "sources.drop_deletions": WebAction(NamedFields, _drop, _trouble),
+    "sources.drop_deletions": WebAction(
+        NamedFields, _simply(sources.drop_deletions, outcomes.deletions_dropped), _trouble
+    ),
     "syncs.start": WebAction(NamedFields, _start, _of_source),
     "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _fields: "/syncs"),
-    "syncs.cancel": WebAction(
-        NamedFields, _simply(syncs.cancel, "The sync of {} stops after its present step"), _of_source
-    ),
+    "syncs.cancel": WebAction(NamedFields, _simply(syncs.cancel, outcomes.SYNC_CANCELLED.format), _of_source),
     "syncs.undo": WebAction(NumberFields, _undo, lambda fields: f"/syncs/{fields.number}"),
     "backfills.plan": WebAction(
         PlanFields, _plan_backfill, lambda fields: f"/backfills?{urlencode({'source': fields.name})}"
@@ -426,11 +401,11 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     **{
         f"backfills.{name}": WebAction(NumberFields, act, lambda fields: f"/backfills/{fields.number}")
         for name, act in (
-            ("start", _simply(backfills.start, "Backfill {} starts")),
-            ("pause", _simply(backfills.pause, "Backfill {} stops after its present batch")),
-            ("resume", _simply(backfills.resume, "Backfill {} continues")),
-            ("cancel", _cancel_backfill),
-            ("retry", _retry_backfill),
+            ("start", _simply(backfills.start, outcomes.BACKFILL_STARTED.format)),
+            ("pause", _simply(backfills.pause, outcomes.BACKFILL_PAUSED.format)),
+            ("resume", _simply(backfills.resume, outcomes.BACKFILL_STARTED.format)),
+            ("cancel", _simply(backfills.cancel, outcomes.backfill_cancelled)),
+            ("retry", _simply(backfills.retry, outcomes.backfill_retried)),
             ("undo", _undo_backfill),
         )
     },
@@ -442,21 +417,17 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "quarantine.discard": WebAction(ItemsFields, _discard, _trouble),
     "quarantine.note": WebAction(ItemsFields, _note, _of_cluster),
     "quarantine.purge": WebAction(AgeFields, _purge, lambda _fields: "/jobs?state=quarantined"),
-    "jobs.cancel": WebAction(NumberFields, _simply(jobs.cancel, "Job {} is cancelled"), _of_job),
-    "jobs.prioritize": WebAction(NumberFields, _simply(jobs.prioritize, "Job {} is the next of its source"), _of_job),
+    "jobs.cancel": WebAction(NumberFields, _simply(jobs.cancel, outcomes.JOB_CANCELLED.format), _of_job),
+    "jobs.prioritize": WebAction(NumberFields, _simply(jobs.prioritize, outcomes.JOB_PRIORITIZED.format), _of_job),
     "limits.change": WebAction(LimitFields, _limit, _limits),
     "limits.clear": WebAction(NamedFields, _clear, _limits),
     "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda fields: f"/incidents/{fields.number}"),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
     "backups.make": WebAction(ReasonFields, _back_up, _health),
     "sinks.add": WebAction(SinkFields, _add_sink, _health),
-    "sinks.pause": WebAction(NamedFields, _simply(sinks.pause, "{} is paused until you resume it"), _health),
-    "sinks.resume": WebAction(
-        NamedFields, _simply(sinks.resume, "{} is compared with the library, and the differences are sent"), _health
-    ),
-    "sinks.rebuild": WebAction(
-        NamedFields, _simply(sinks.rebuild, "The next delivery to {} empties and fills it again"), _health
-    ),
+    "sinks.pause": WebAction(NamedFields, _simply(sinks.pause, outcomes.PAUSED.format), _health),
+    "sinks.resume": WebAction(NamedFields, _simply(sinks.resume, outcomes.SINK_RESUMED.format), _health),
+    "sinks.rebuild": WebAction(NamedFields, _simply(sinks.rebuild, outcomes.SINK_REBUILT.format), _health),
     "sinks.adopt": WebAction(NamedFields, _adopt_sink, _health),
     "sinks.remove": WebAction(NamedFields, _remove_sink, _health),
     "library.choose_model": WebAction(ModelFields, _choose_model, _health),
@@ -476,7 +447,7 @@ def forms(desk: Desk, site: Site) -> list[Route]:
         except (ValidationError, CatchmentError) as refusal:
             notice, address = Notice(_problem(refusal), form.get("reason", ""), is_refusal=True), _form_page(request)
         else:
-            notice, address = Notice(result.said), action.after(fields)
+            notice, address = Notice(result.message), action.after(fields)
         site.notify(request.scope["session"], notice)
         return RedirectResponse(address, 303)
 
@@ -484,7 +455,7 @@ def forms(desk: Desk, site: Site) -> list[Route]:
 
 
 def interface(desk: Desk) -> list[Route]:
-    """Return the route of `/api/v1`, which answers `{"said": "…", "result": …}`."""
+    """Return the route of `/api/v1`, which answers `{"message": "…", "result": …}`."""
 
     async def post(request: Request) -> Response:
         action = _action(request)

@@ -29,12 +29,12 @@ _TEXT: Json = {"type": "string"}
 _ACTION_RESULT: Json = {
     "type": "object",
     "properties": {
-        "said": {"type": "string", "description": "What was done, in a sentence."},
+        "message": {"type": "string", "description": "What was done, in a sentence."},
         "result": {
             "description": "A number of items, the number of an undo, or the ID of a run; null if there is none."
         },
     },
-    "required": ["said", "result"],
+    "required": ["message", "result"],
 }
 _PROBLEM: Json = {"type": "object", "properties": {"error": _TEXT}, "required": ["error"]}
 _PROBE: Json = {"type": "object"}

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from catchment.audit.verify import visible
-from catchment.model import in_words
+from catchment.model import count, in_words, size
 from catchment.search.language import type_of
 
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
@@ -57,18 +57,6 @@ def month(moment: datetime | None) -> str:
 def number(value: int) -> str:
     """Return a number with separators: "5,372"."""
     return f"{value:,}"
-
-
-def count(value: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: "1 document", "5,372 documents"."""
-    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
-
-
-def size(value: int) -> str:
-    """Return a number of bytes with a unit: "340 B", "1.2 MB"."""
-    power = next((power for power in range(4) if value < 1_000 ** (power + 1)), 4)
-    amount, unit = value / 1_000**power, ("B", "KB", "MB", "GB", "TB")[power]
-    return f"{amount:.1f} {unit}" if power and amount < 100 else f"{amount:.0f} {unit}"
 
 
 def mark_matches(snippet: str) -> Markup:

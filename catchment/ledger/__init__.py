@@ -103,6 +103,7 @@ from catchment.records.standing import (
     Moment,
     SinkRow,
     SinkState,
+    UndoAction,
 )
 from catchment.runtime.home import Home
 
@@ -124,7 +125,6 @@ if TYPE_CHECKING:
     )
     from catchment.ledger.items.former import Former, Version, Versions
     from catchment.ledger.items.undo import Undo, Undone
-    from catchment.ledger.items.undo_scope import UndoAction
 else:
 
     def __getattr__(name: str) -> Any:
@@ -143,7 +143,6 @@ _RARE = {
         "admin.trail": ("Trail",),
         "items.backfills": ("Backfill", "BackfillSelection", "BackfillState", "Readable", "Survey", "TextChange"),
         "items.former": ("Version", "Versions"),
-        "items.undo_scope": ("UndoAction",),
         "items.undo": ("Undone",),
     }.items()
     for name in names

@@ -248,14 +248,14 @@ class JobRow:
 
     job: int
     source: str
-    kind: str
-    item_id: int
     item: str
-    version: str
-    current: bool
     state: JobState
     reason: str | None
     attempts: int
+    kind: str
+    item_id: int
+    version: str
+    current: bool
     enqueued: datetime
     not_before: datetime
     next_attempt: datetime | None
@@ -278,17 +278,17 @@ class QuarantineEntry:
 
     job: int
     source: str
+    item: str
+    reason: Reason
+    attempts: int
+    message: str
     kind: str
     item_id: int
-    item: str
     version: str
-    reason: Reason
     failure_class: FailureClass
     error: str
-    message: str
     traceback: str
     retry_helps: bool
-    attempts: int
     first_failed: datetime
     last_failed: datetime
     cluster: str

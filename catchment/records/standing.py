@@ -1,4 +1,4 @@
-"""Consents, sinks, incidents and parts of lists, as the ledger returns them."""
+"""Consents, sinks, incidents, undos and parts of lists, as the ledger returns them."""
 
 from __future__ import annotations
 
@@ -174,3 +174,12 @@ class ListPage(Generic[R]):
     rows: tuple[R, ...]
     total: int
     next: str | None
+
+
+class UndoAction(StrEnum):
+    """Effect of an undo at a path. `LEFT`: none, because the path has changed since the sync."""
+
+    TAKE_OUT = "take out"
+    BRING_BACK = "bring back"
+    SET_BACK = "set back"
+    LEFT = "left"

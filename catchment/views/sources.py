@@ -152,16 +152,21 @@ def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> lis
     ]
 
 
-def line(ledger: Ledger, home: Home, name: str) -> SourceLine:
+def line(ledger: Ledger, home: Home, name: str, report: ServerReport | None = None) -> SourceLine:
     """Return one source of `lines`. Raises NotFound if it was never synced."""
     ledger.sources.get(name)
-    return next(line for line in lines(ledger, home) if line.standing.name == name)
+    return next(line for line in lines(ledger, home, report) if line.standing.name == name)
 
 
-def source(ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any]) -> SourceView:
-    """Return a source with what it holds and its settings. Raises NotFound if it was never synced."""
-    known, shown = ledger.sources.get(name), line(ledger, home, name)
-    report, last = ServerReport.read(home), shown.standing.last_sync
+def source(
+    ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any], report: ServerReport | None = None
+) -> SourceView:
+    """Return a source with what it holds and its settings. Raises NotFound if it was never synced.
+
+    `report`: as for `standings`.
+    """
+    known, shown = ledger.sources.get(name), line(ledger, home, name, report)
+    report, last = report or ServerReport.read(home), shown.standing.last_sync
     is_active = shown.standing.state == "active"
     return SourceView(
         shown,

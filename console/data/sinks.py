@@ -52,7 +52,7 @@ def add(
 
     Example: catchment sinks add folder ~/Documents/Library --name library
     """
-    from deployments.actions import sinks
+    from deployments.actions import outcomes, sinks
     from sinks import is_folder
 
     given = arguments.secrets(secrets or [])
@@ -62,7 +62,7 @@ def add(
         place = str(expanded(Path(place)).absolute())
     secret, consented = given.get("password"), agreed or _is_agreed(kind, place)
     sinks.add(session.desk(), kind, place, name, session.operator(), secret=secret, consented=consented)
-    render.say(f"added {name}; it receives all documents, and every change")
+    render.say(outcomes.SINK_ADDED.format(name))
     say_when()
 
 
@@ -164,10 +164,10 @@ def pause(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks pause library
     """
-    from deployments.actions import sinks
+    from deployments.actions import outcomes, sinks
 
     sinks.pause(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: paused; resume with `catchment sinks resume {name}`")
+    render.say(f"{outcomes.PAUSED.format(name)}; resume with `catchment sinks resume {name}`")
 
 
 @app.command()
@@ -178,10 +178,10 @@ def resume(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks resume library
     """
-    from deployments.actions import sinks
+    from deployments.actions import outcomes, sinks
 
     sinks.resume(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: resumed; it is compared with the library, and the differences are sent")
+    render.say(outcomes.SINK_RESUMED.format(name))
     say_when()
 
 
@@ -191,10 +191,10 @@ def rebuild(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks rebuild library
     """
-    from deployments.actions import sinks
+    from deployments.actions import outcomes, sinks
 
     sinks.rebuild(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: its next delivery empties and fills it again")
+    render.say(outcomes.SINK_REBUILT.format(name))
     say_when()
 
 
@@ -207,10 +207,10 @@ def adopt(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks adopt library
     """
-    from deployments.actions import sinks
+    from deployments.actions import outcomes, sinks
 
     adopted = sinks.adopt(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: adopted; another home or sink that wrote there is refused from now on")
+    render.say(outcomes.SINK_ADOPTED.format(name))
     if adopted.state == "paused":
         render.say(f"{name}: paused; to send the differences: `catchment sinks resume {name}`")
     else:
@@ -224,10 +224,10 @@ def remove(name: Name, reason: arguments.Why = "") -> None:
 
     Example: catchment sinks remove library
     """
-    from deployments.actions import sinks
+    from deployments.actions import outcomes, sinks
 
     place = sinks.remove(session.desk(), name, session.operator(), reason).place
-    render.say(f"removed {name}; the copies in {render.clean(place)} stay, delete them there")
+    render.say(outcomes.SINK_REMOVED.format(name, render.clean(place)))
 
 
 def export(

@@ -141,7 +141,7 @@ def import_file(
 
 
 def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
-    from deployments.actions import inbox
+    from deployments.actions import inbox, outcomes
 
     desk = session.desk()
     given = inbox.listed(desk, addresses)
@@ -149,8 +149,7 @@ def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: s
         consent.confirm(inbox.INBOX, dict.fromkeys(asked, "its pages with these addresses"))
         agreed = True
     done = inbox.enqueue(desk, given, session.operator(), reason, hosts=hosts, consented=agreed)
-    refused = f", {done.refused:,} refused: not an address" if done.refused else ""
-    render.say(f"{inbox.INBOX}: {done.added:,} added, {done.known:,} known{refused}")
+    render.say(outcomes.enqueued(inbox.INBOX, done))
     if done.waiting:
         render.say(
             f"Not read without consent to their hosts: {done.waiting:,}; see `catchment consent show {inbox.INBOX}`"

@@ -85,10 +85,10 @@ def set_rule(
     }
     if not given:
         raise BadInput("options: none given; see `catchment throttle set --help`")
-    from deployments.actions import limits
+    from deployments.actions import limits, outcomes
 
     canonical, rule = limits.change(session.desk(), scope, session.operator(), reason, **given)
-    render.say(f"{canonical}: {rule}")
+    render.say(outcomes.LIMITED.format(canonical, rule))
 
 
 @app.command()
@@ -99,9 +99,9 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
 
     Example: catchment throttle clear mail
     """
-    from deployments.actions import limits
+    from deployments.actions import limits, outcomes
 
-    render.say(f"{limits.clear(session.desk(), scope, session.operator(), reason)}: limits removed")
+    render.say(outcomes.LIMITS_REMOVED.format(limits.clear(session.desk(), scope, session.operator(), reason)))
 
 
 @app.command()
@@ -135,9 +135,9 @@ def reset_breaker(
 
     Example: catchment throttle reset-breaker mail
     """
-    from deployments.actions import limits
+    from deployments.actions import limits, outcomes
 
-    render.say(f"{', '.join(limits.reset_breaker(session.desk(), name, session.operator(), reason))}: closed")
+    render.say(outcomes.breakers_closed(limits.reset_breaker(session.desk(), name, session.operator(), reason)))
 
 
 @app.command()
@@ -162,12 +162,11 @@ def history(
 
 
 def _pause(name: str, on: bool, reason: str) -> None:
-    from deployments.actions import limits
+    from deployments.actions import limits, outcomes
 
     canonical, _ = limits.change(session.desk(), name, session.operator(), reason, paused=on)
-    render.say(
-        f"{canonical}: paused; resume with `catchment throttle resume {name}`" if on else f"{canonical}: resumed"
-    )
+    again = f"{outcomes.PAUSED.format(canonical)}; resume with `catchment throttle resume {name}`"
+    render.say(again if on else outcomes.RESUMED.format(canonical))
 
 
 def _print(found: Throttling) -> None:

@@ -157,10 +157,10 @@ def pause(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill pause 3
     """
-    from deployments.actions import backfills
+    from deployments.actions import backfills, outcomes
 
     backfills.pause(session.desk(), number, session.operator(), reason)
-    render.say(f"paused; continue: `catchment backfill resume {number}`")
+    render.say(f"{outcomes.BACKFILL_PAUSED.format(number)}; continue: `catchment backfill resume {number}`")
 
 
 @app.command("resume")
@@ -181,10 +181,10 @@ def cancel(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill cancel 3
     """
-    from deployments.actions import backfills
+    from deployments.actions import backfills, outcomes
 
     ended = backfills.cancel(session.desk(), number, session.operator(), reason)
-    render.say(f"cancelled, with {render.count(ended, 'job')}; what it did: `catchment backfill show {number}`")
+    render.say(f"{outcomes.backfill_cancelled(number, ended)}; what it did: `catchment backfill show {number}`")
 
 
 @app.command("retry")
@@ -193,10 +193,10 @@ def retry(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill retry 3
     """
-    from deployments.actions import backfills
+    from deployments.actions import backfills, outcomes
 
     released = backfills.retry(session.desk(), number, session.operator(), reason)
-    render.say(f"{render.count(released, 'item')} queued" if released else "none of its items is in quarantine")
+    render.say(outcomes.backfill_retried(number, released))
 
 
 @app.command("undo")
@@ -205,11 +205,11 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill undo 3
     """
-    from deployments.actions import backfills
+    from deployments.actions import backfills, outcomes
 
     cancelled, undone = backfills.undo(session.desk(), number, session.operator(), reason)
     if cancelled:
-        render.say(f"cancelled, with {render.count(cancelled, 'job')}")
+        render.say(outcomes.backfill_cancelled(number, cancelled))
     if undone is not None and undone.actions:
         show_counts(undone)
     else:
@@ -294,7 +294,7 @@ def _plan(
 
     `keep`: a dry run stores the plans.
     """
-    from deployments.actions import backfills
+    from deployments.actions import backfills, outcomes
 
     desk, operator = session.desk(), session.operator()
     if dry_run and not keep:
@@ -323,7 +323,7 @@ def _plan(
     if as_json:
         render.show_json(planned)
     elif not planned:
-        render.say("nothing to do: no item is new, and none was read by an earlier version")
+        render.say(outcomes.NOTHING_TO_BACKFILL)
     elif dry_run:
         _table(planned)
         render.say("Start it: `catchment backfill start NUMBER`.")
@@ -345,8 +345,10 @@ def _finished(numbers: Sequence[int]) -> list[Backfill]:
 
 
 def _started(numbers: Sequence[int]) -> None:
+    from deployments.actions import outcomes
+
     for number in numbers:
-        render.say(f"backfill {number} started; progress: `catchment backfill show {number}`")
+        render.say(f"{outcomes.BACKFILL_STARTED.format(number)}; progress: `catchment backfill show {number}`")
 
 
 def _paths(file: Path) -> list[str]:

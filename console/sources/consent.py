@@ -89,15 +89,14 @@ def give(
 
     Example: catchment consent give mail --for 90d
     """
-    from deployments.actions import consents, sources
+    from deployments.actions import consents, outcomes, sources
 
     desk, until = session.desk(), end_of(length)
     if hosts:
         scopes = sources.allow_hosts(desk, name, hosts, session.operator(), reason, until=until)
     else:
         scopes = consents.give(desk, name, session.operator(), reason, until=until)
-    end = f" until {render.local(until)}" if until else ""
-    render.say(f"{name}: consent given{end} ({consents.named(sorted(scopes))})")
+    render.say(outcomes.consent_given(name, scopes, render.local(until) if until else ""))
 
 
 @app.command()
@@ -226,7 +225,9 @@ def _until(consent: Consent) -> object:
 
 
 def _print(name: str, home: Home, proof: PurgeProof) -> None:
-    render.say(f"{name}: consent withdrawn; {render.count(proof.items, 'item')} deleted")
+    from deployments.actions import outcomes
+
+    render.say(outcomes.consent_withdrawn(proof))
     render.show_table(("TABLE", "LEFT"), list(proof.left.items()))
     render.say(
         f"Verified: {proof.still['documents']} of {render.count(proof.documents, 'document')}, "

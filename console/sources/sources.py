@@ -107,14 +107,14 @@ def add(
     given = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
     if priority:
         given["priority"] = priority
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
     from deployments.sources.entries import Timing
 
     new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce, on))
     until = consent.end_of(agreed_for)
     agreed = consent.is_agreed(new.written(session.desk()), given=agreed, until=until)
     result = sources.add(session.desk(), new, session.operator(), reason, consented=agreed, until=until)
-    render.say(f"added {name}: {render.clean(result)}")
+    render.say(render.clean(outcomes.ADDED.format(name, result)))
     if session.running():
         render.say(f"Sync it now: `catchment sync {name} --wait`")
     else:
@@ -149,7 +149,7 @@ def set_source(
 
     Example: catchment sources set notes exclude=*.tmp limits.max_mb=20 --every 1h --dry-run
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
     from deployments.sources.entries import Timing
 
     desk = session.desk()
@@ -162,12 +162,12 @@ def set_source(
     if dry_run:
         _show_changes(changed)
         sources.require_same_place(name, changed)
-        render.say(f"{name}: nothing was changed (--dry-run)" if changed else f"{name}: nothing to change")
+        render.say(f"{name}: nothing was changed (--dry-run)" if changed else outcomes.changed(name, changed))
         return
     sources.change(desk, entry, session.operator(), reason)
     _show_changes(changed)
     later = "" if session.running() else "; `catchment up` applies it"
-    render.say(f"{name}: changed{later}" if changed else f"{name}: nothing to change")
+    render.say(f"{outcomes.changed(name, changed)}{later if changed else ''}")
 
 
 @app.command("list")
@@ -204,13 +204,13 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     entry = session.desk().entry(name)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
+    report = latest_report(session.home())
     if as_json:
         from catchment.views import sources
 
         with session.reading() as ledger:
-            render.show_json(sources.source(ledger, session.home(), name, settings))
+            render.show_json(sources.source(ledger, session.home(), name, settings, report))
         return
-    report = latest_report(session.home(), name, runs=1)
     shown = _row(entry, _states(report))
     # The runs of a paused or held source would read nothing.
     is_planned = report and session.running() and shown.state == "active"
@@ -243,10 +243,10 @@ def move(
 
     Example: catchment sources move mail --to any
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
 
     result = sources.move(session.desk(), name, to, session.operator(), reason)
-    render.say(f"{name}: runs on {to} ({render.clean(result)})")
+    render.say(render.clean(outcomes.MOVED.format(name, to, result)))
 
 
 @app.command()
@@ -257,10 +257,10 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment sources pause notes --reason "moving house"
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
 
     sources.pause(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: paused; resume with `catchment sources resume {name}`")
+    render.say(f"{outcomes.PAUSED.format(name)}; resume with `catchment sources resume {name}`")
 
 
 @app.command()
@@ -269,10 +269,10 @@ def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment sources resume notes
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
 
     sources.resume(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: resumed")
+    render.say(outcomes.RESUMED.format(name))
 
 
 @app.command()
@@ -288,7 +288,7 @@ def remove(
 
     Example: catchment sources remove notes
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
 
     sources.require(session.desk(), name)
     if dry_run:
@@ -299,7 +299,7 @@ def remove(
     if not yes:
         reason = session.confirmed(f"Remove {name} and its documents from the library?", "remove", reason)
     sources.remove(session.desk(), name, session.operator(), reason)
-    render.say(f"removed {name}")
+    render.say(outcomes.REMOVED.format(name))
 
 
 @app.command("test")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -31,26 +31,18 @@ _STALLED_SECONDS = 30.0
 _RECENT: Final = timedelta(minutes=1)
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-Publish = Callable[["EndedSync"], None]
+Publish = Callable[["SyncRun"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class StartedSync:
-    """A sync that was started, or is to stop, by the ID of its run."""
+class SyncRun:
+    """A run of a sync. Once it has ended: its state and message, and what it did, by name."""
 
     source: str
     run: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndedSync:
-    """A sync that ended: the state and the message of its run, and what it did, by name."""
-
-    source: str
-    run: str
-    state: str
-    message: str
-    summary: Mapping[str, int]
+    state: str | None = None
+    message: str = ""
+    summary: Mapping[str, int] = field(default_factory=dict)
 
 
 def sync(
@@ -86,20 +78,20 @@ def sync(
             raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
         return sync_all(reason, wait=wait, deep=deep, as_json=as_json)
     if cancel:
-        from deployments.actions import syncs
+        from deployments.actions import outcomes, syncs
 
         run = syncs.cancel(session.desk(), name, session.operator(), reason)
         if as_json:
-            render.show_json(StartedSync(name, run))
+            render.show_json(SyncRun(name, run))
         else:
-            render.say(f"{name}: the sync stops after its current step; the next one continues")
+            render.say(outcomes.SYNC_CANCELLED.format(name))
         return 0
     started = datetime.now(UTC)
     run = _start(name, reason, deep, None if plan is None else _read_plan(plan, name))
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
-        render.show_json(StartedSync(name, run))
+        render.show_json(SyncRun(name, run))
     else:
         _show_started(name)
     return 0
@@ -133,10 +125,10 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
         else:
             render.note(f"catchment: {render.clean(run)}")
             codes.add(run.exit_code)
-    results: list[StartedSync | EndedSync] = []
+    results: list[SyncRun] = []
     for name, run in running.items():
         if not wait:
-            results.append(StartedSync(name, run))
+            results.append(SyncRun(name, run))
             continue
         try:
             codes.add(_wait(name, run, started, results.append if as_json else None))
@@ -152,7 +144,11 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
 
 
 def _show_started(name: str) -> None:
-    render.say(f"{name}: started; follow it at {session.needs_server().url} or with `catchment status`")
+    from deployments.actions import outcomes
+
+    render.say(
+        f"{outcomes.SYNC_STARTED.format(name)}; follow it at {session.needs_server().url} or with `catchment status`"
+    )
 
 
 def _wait(name: str, run: str, started: datetime, publish: Publish | None) -> int:
@@ -207,7 +203,7 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     is_completed = view.state_type == "COMPLETED"
     if publish:
         summary = last.summary if last else {}
-        publish(EndedSync(name, view.id, view.state_name, view.message, summary))
+        publish(SyncRun(name, view.id, view.state_name, view.message, summary))
     elif is_completed:
         render.say(f"{name}: {arguments.summary(last.summary) + _earlier(name, last, started) if last else 'done'}")
         if last and last.summary.get("quarantined"):

@@ -44,10 +44,10 @@ def apply(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment deletions apply notes
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
 
     number = sources.apply_deletions(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: {render.count(number, 'document')} deleted")
+    render.say(outcomes.deletions_applied(name, number))
 
 
 @app.command()
@@ -56,7 +56,7 @@ def drop(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment deletions drop notes
     """
-    from deployments.actions import sources
+    from deployments.actions import outcomes, sources
 
     number = sources.drop_deletions(session.desk(), name, session.operator(), reason)
-    render.say(f"{name}: {render.count(number, 'deletion')} discarded; the next sync compares again")
+    render.say(outcomes.deletions_dropped(name, number))

@@ -95,14 +95,14 @@ def acknowledge(
     Example: catchment incidents ack 3 --note "the provider works on it"
     """
     from catchment.views.telemetry import incidents as views
-    from deployments.actions import incidents
+    from deployments.actions import incidents, outcomes
 
     incidents.acknowledge(session.desk(), number, session.operator(), note)
     if as_json:
         with session.reading() as ledger:
             render.show_json(views.incident(ledger, number))
     else:
-        render.say(f"incident {number}: acknowledged")
+        render.say(outcomes.ACKNOWLEDGED.format(number))
 
 
 def _state(one: IncidentView) -> str:

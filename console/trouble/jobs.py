@@ -95,10 +95,10 @@ def cancel(job: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment jobs cancel 42 --reason "too large"
     """
-    from deployments.actions import jobs
+    from deployments.actions import jobs, outcomes
 
     jobs.cancel(session.desk(), job, session.operator(), reason)
-    render.say(f"job {job}: cancelled")
+    render.say(outcomes.JOB_CANCELLED.format(job))
 
 
 @app.command()
@@ -107,10 +107,10 @@ def prioritize(job: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment jobs prioritize 42
     """
-    from deployments.actions import jobs
+    from deployments.actions import jobs, outcomes
 
     jobs.prioritize(session.desk(), job, session.operator(), reason)
-    render.say(f"job {job}: next of its source")
+    render.say(outcomes.JOB_PRIORITIZED.format(job))
 
 
 def show_events(history: Iterable[Event]) -> None:

@@ -111,7 +111,7 @@ def retry(
         raise BadInput("JOB: name jobs, or pass --all (and --reason, --source or --cluster to select), but not both")
     if jobs and (reason or source or cluster):
         raise BadInput("--reason, --source, --cluster: only with --all; remove them or the job numbers")
-    from deployments.actions import quarantine
+    from deployments.actions import outcomes, quarantine
 
     which = quarantine.Selection(jobs or (), source, reason, cluster)
     if dry_run:
@@ -120,7 +120,7 @@ def retry(
             _preview([entry for entry in ledger.quarantine.list() if entry.job in chosen], "queued")
         return
     number, remaining = quarantine.retry(session.desk(), which, session.operator())
-    render.say(f"{render.count(number, 'item')} queued; process them now with `catchment sync NAME`")
+    render.say(f"{outcomes.retried(number)}; process them now with `catchment sync NAME`")
     if remaining:
         render.note(f"{render.count(remaining, 'job is', 'jobs are')} not in quarantine, or {quarantine.MISSING}")
 
@@ -131,10 +131,9 @@ def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="Tex
 
     Example: catchment quarantine note 42 "encrypted, ask Ada"
     """
-    from deployments.actions import quarantine
+    from deployments.actions import outcomes, quarantine
 
-    quarantine.note(session.desk(), quarantine.Selection([job]), text, session.operator())
-    render.say("note added")
+    render.say(outcomes.noted(quarantine.note(session.desk(), quarantine.Selection([job]), text, session.operator())))
 
 
 @app.command()
@@ -143,10 +142,10 @@ def discard(jobs: Jobs, reason: arguments.Why = "") -> None:
 
     Example: catchment quarantine discard 42 43
     """
-    from deployments.actions import quarantine
+    from deployments.actions import outcomes, quarantine
 
     number = quarantine.discard(session.desk(), quarantine.Selection(jobs), session.operator(), reason)
-    render.say(f"{render.count(number, 'item')} discarded")
+    render.say(outcomes.discarded(number))
 
 
 @app.command()
@@ -167,10 +166,10 @@ def purge(
             limit = ledger.now() - age
             _preview([entry for entry in ledger.quarantine.list() if entry.last_failed <= limit], "purged")
         return
-    from deployments.actions import quarantine
+    from deployments.actions import outcomes, quarantine
 
     number = quarantine.purge(session.desk(), age, session.operator(), reason)
-    render.say(f"{render.count(number, 'entry', 'entries')} purged")
+    render.say(outcomes.purged(number))
 
 
 @app.command()

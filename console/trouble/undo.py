@@ -78,16 +78,10 @@ def _show_waiting(undone: Undone) -> None:
 
 def show_counts(undone: Undone) -> None:
     """Describe the effect of an undo, or of its preview, in one line."""
-    from catchment.ledger import UndoAction
+    from deployments.actions import outcomes
 
-    words = {
-        UndoAction.BRING_BACK: "restored",
-        UndoAction.SET_BACK: "reverted",
-        UndoAction.TAKE_OUT: "removed",
-        UndoAction.LEFT: "skipped, changed since",
-    }
-    counts = ", ".join(f"{number} {result}" for action, result in words.items() if (number := undone.count(action)))
+    effects = outcomes.undone(undone)
     if undone.number is None:
-        render.say(f"{undone.source}: undoing sync {undone.sync_id} would change: {counts}")
+        render.say(f"{effects}; undoing sync {undone.sync_id} would do this")
     else:
-        render.say(f"{undone.source}: {counts}; to revert: `catchment undo {undone.number}`")
+        render.say(f"{effects}; to revert: `catchment undo {undone.number}`")

@@ -88,7 +88,7 @@ def test_set_back_by_two_hours_in_the_middle_of_a_sync(
     (found,) = [finding for finding in person("doctor", "--json").json["findings"] if finding["probe"] == "clock"]
     assert found["verdict"] == "warn"
     # File times come from the system clock, which no test sets; for these processes they are an hour ahead.
-    assert found["said"].startswith("the clock of the disk differs by +3600 s")
+    assert found["message"].startswith("the clock of the disk differs by +3600 s")
     # The schedule follows the new clock.
     until(lambda: planned_and_done(person), bool)
 

@@ -62,9 +62,13 @@ def test_the_source_is_listed_with_its_schedule(person: Person) -> None:
         "state": "active",
         "priority": "normal",
         "schedule": "every 1 h",
+        "on": None,
     }
     # The server plans runs shortly after the deployment.
-    shown = until(lambda: person("sources", "show", "papers", "--json").ok().json, lambda shown: shown["next_run"])
+    shown = until(
+        lambda: person("sources", "show", "papers", "--json").ok().json,
+        lambda shown: shown["line"]["standing"]["next_run"],
+    )
     assert shown["settings"]["exclude"] == ["*.tmp"]
     assert [sync["outcome"] for sync in shown["syncs"]] == ["completed"]
 
@@ -148,7 +152,7 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     person("sources", "resume", "papers").ok()
     assert person.source("papers")["state"] == "active"
     # Prefect plans the runs of a deployment shortly after it is resumed.
-    until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool)
+    until(lambda: person("sources", "show", "papers", "--json").ok().json["line"]["standing"]["next_run"], bool)
 
 
 def test_missing_embeddings_are_made_after_up(person: Person) -> None:

@@ -38,7 +38,7 @@ def said_by(person: Person, item: str) -> str:
 
 
 def last_sync(person: Person) -> int:
-    return int(person("sources", "show", "papers", "--json").ok().json["syncs"][0]["sync"])
+    return int(person("sources", "show", "papers", "--json").ok().json["syncs"][0]["id"])
 
 
 def test_a_sync_follows_its_plan_and_is_undone(keeper: tuple[Person, Path], tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_sync_follows_its_plan_and_is_undone(keeper: tuple[Person, Path], tmp_
     (folder / "2.md").unlink()
     (folder / "3.md").rename(folder / "third.md")
     told = person("plan", "papers", "--json", "--out", tmp_path / "plan").ok().json
-    deeds = {step["item"]: step["do"] for step in told["steps"]}
+    deeds = {step["item"]: step["action"] for step in told["steps"]}
     assert deeds == {"1.md": "change", "2.md": "delete", "new.md": "add", "third.md": "move"}
     (folder / "later.md").write_text("Later\n")
     summary = person("sync", "papers", "--plan", tmp_path / "plan", "--wait", "--json").ok().json["summary"]
@@ -56,7 +56,7 @@ def test_a_sync_follows_its_plan_and_is_undone(keeper: tuple[Person, Path], tmp_
     assert figures == {"succeeded": 2, "deleted": 1, "moved": 1, "left": 1}
     assert said_by(person, "later.md") == ""
     done = person("undo", str(last_sync(person)), "--json").ok().json
-    assert {deed["item"]: deed["do"] for deed in done["deeds"]} == {
+    assert done["actions"] == {
         "1.md": "set back",
         "2.md": "bring back",
         "3.md": "bring back",

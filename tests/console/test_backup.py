@@ -22,7 +22,7 @@ def test_a_backup_brings_back_the_library_and_the_settings(cli: Cli, filled: Pat
     sources, alerts = (filled / "sources.yaml").read_text(), filled / "alerts.yaml"
     alerts.write_text("desktop: true\n")
     response = cli("backup", str(tmp_path / "kept.db"), "--json")
-    assert (response.code, response.json["broken"], response.json["bytes"]) == (
+    assert (response.code, response.json["broken"], response.json["size"]) == (
         0,
         [],
         (tmp_path / "kept.db").stat().st_size,

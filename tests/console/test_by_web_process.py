@@ -8,20 +8,22 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import is_dataclass
-from datetime import datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment.ledger import Ledger
 from catchment.runtime import web_process
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from catchment.views.items import ItemWhy
-from catchment.views.library import Overview
-from catchment.views.sources import SourceLine
+from catchment.runtime.reports.record_json import from_json, to_json
+from catchment.views.items import ItemWhy, why
+from catchment.views.library import overview
+from catchment.views.sources import SourceLine, SourceView, lines, source
+from catchment.views.status import Overview
+from catchment.views.telemetry.incidents import IncidentsView, incidents
 from console import session
 from tests.console.standin import Standin, answering
 from tests.web.conftest import answering as answering_http
@@ -55,21 +57,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def _times(kind: Any, seen: set[Any]) -> Iterator[str]:
-    """Yield the names of the fields below a type that are times."""
-    for part in get_args(kind):
-        yield from _times(part, seen)
-    if is_dataclass(kind) and kind not in seen:
-        seen.add(kind)
-        for name, hint in get_type_hints(kind).items():
-            if datetime in (hint, *get_args(hint)):
-                yield name
-            yield from _times(hint, seen)
-
-
-@pytest.mark.parametrize("view", [Overview, SourceLine, ItemWhy])
-def test_each_time_of_a_fetched_view_is_read_as_time(view: type) -> None:
-    assert set(_times(view, set())) <= web_process._TIMES
+def test_fetched_views_are_the_records_that_were_shown(filled: Path) -> None:
+    home = Home(filled)
+    with closing(Ledger.open(home)) as ledger:
+        views = [
+            (Overview, overview(ledger, home, None, None)),
+            (list[SourceLine], lines(ledger, home)),
+            (SourceView, source(ledger, home, "notes", {"exclude": ["*.tmp"]})),
+            (IncidentsView, incidents(ledger)),
+            *((ItemWhy, why(ledger, home, item, str)) for item in ledger.intake.find("md")),
+        ]
+    for kind, view in views:
+        assert from_json(kind, json.loads(to_json(view))) == view
 
 
 @pytest.mark.parametrize(
@@ -153,20 +152,12 @@ def test_sync_by_another_user_is_recorded_under_its_name(
 
 def test_commands_by_the_web_process_load_no_library(filled: Path, process: Cli) -> None:
     overview = {
-        "answers": True,
+        "server": {"running": True, "answers": True, "url": "http://127.0.0.1:1"},
+        "worker": None,
         "failed_checks": 0,
         "checked": None,
         "sentence": "All is well.",
-        "meaning": None,
-        "meaning_text": "",
         "sources": [],
-        "hosts": [],
-        "machines": [],
-        "sinks": [],
-        "incidents": [],
-        "is_restore_unfinished": False,
-        "raw_bytes": 0,
-        "backfills": [],
     }
 
     def answer(request: BaseHTTPRequestHandler) -> None:

@@ -52,7 +52,7 @@ def set_consent(state: Path, name: str, until: datetime | None) -> None:
 
 def states(cli: Cli, name: str = "mail") -> dict[str, str]:
     rows = cli("consent", "list", "--json").json
-    return {row["scope"]: row["consent"] for row in rows if row["source"] == name}
+    return {row["scope"]: row["state"] for row in rows if row["source"] == name}
 
 
 def test_mail_is_not_added_without_consent_and_nothing_is_asked_of_its_server(
@@ -68,12 +68,12 @@ def test_mail_is_not_added_without_consent_and_nothing_is_asked_of_its_server(
 
 def test_consent_is_recorded_with_what_it_is_for_by_whom_and_until_when(cli: Cli, mail: Path) -> None:
     rows = cli("consent", "list", "--json").json
-    assert [(row["source"], row["scope"], row["consent"]) for row in rows] == [
+    assert [(row["source"], row["scope"], row["state"]) for row in rows] == [
         ("mail", "attachments", "given"),
         ("mail", "messages", "given"),
     ]
     assert rows[0]["by"].startswith("operator")
-    left = datetime.fromisoformat(rows[0]["until"]) - datetime.now(UTC)
+    left = datetime.fromisoformat(rows[0]["expires"]) - datetime.now(UTC)
     assert timedelta(days=89) < left <= timedelta(days=90)
     shown = cli("consent", "show", "mail").out
     assert "files attached to these messages" in shown and "stays in the library on this machine" in shown
@@ -87,7 +87,7 @@ def test_only_what_the_source_is_set_to_read_is_agreed_to(cli: Cli, answering: N
 
 def test_of_files_on_this_machine_adding_them_is_the_consent(filled: Path, cli: Cli) -> None:
     [row] = cli("consent", "list", "--json").json
-    assert (row["source"], row["scope"], row["consent"], row["until"]) == ("notes", "content", "given", None)
+    assert (row["source"], row["scope"], row["state"], row["expires"]) == ("notes", "content", "given", None)
     assert "no expiry" in cli("consent", "list").out
 
 
@@ -169,7 +169,7 @@ def test_a_consent_that_ends_soon_is_announced(cli: Cli, mail: Path) -> None:
     assert "mail: consent expires on " in cli("status").out
     findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
     assert findings["consent mail"]["verdict"] == "warn"
-    assert findings["consent mail"]["said"].startswith("consent expires on ")
+    assert findings["consent mail"]["message"].startswith("consent expires on ")
 
 
 def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cli: Cli) -> None:
@@ -184,7 +184,7 @@ def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cl
     assert (source["documents"], source["consent"]["state"]) == (0, "withdrawn")
     assert cli("ledger", "check", "--deep").code == 0
     proof = cli("consent", "revoke", "notes", "--yes", "--json").json
-    assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 0, {0})
+    assert (proof["holds"], proof["items"], set(proof["left"].values())) == (True, 0, {0})
     assert cli("sources", "list", "--json").json[0]["name"] == "notes"
 
 

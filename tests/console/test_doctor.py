@@ -223,7 +223,7 @@ def test_a_run_that_no_worker_executes_fails_and_is_not_touched(cli: Cli, server
     response = told("runs", cli("doctor", "--json"))
     cli("doctor", "--mend")
 
-    assert (response["verdict"], response["said"]) == ("fail", "no worker executes 1 Running")
+    assert (response["verdict"], response["message"]) == ("fail", "no worker executes 1 Running")
     assert [path for _, path, _ in server.asked if path.endswith("/set_state")] == []
 
 

@@ -29,7 +29,7 @@ _FORMER = '[1,"2026-03-01T09:00:00+00:00","2026-03-01T09:15:00+00:00"]'
 def hosts(cli: Cli, name: str = "inbox") -> list[str]:
     """Return the hosts with consent."""
     rows = cli("consent", "list", "--json").json
-    return [row["scope"] for row in rows if (row["source"], row["consent"]) == (name, "given")]
+    return [row["scope"] for row in rows if (row["source"], row["state"]) == (name, "given")]
 
 
 def test_first_address_creates_the_inbox_with_consent_to_its_host(cli: Cli, state: Path) -> None:

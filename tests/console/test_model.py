@@ -59,7 +59,7 @@ def test_health_and_doctor_tell_why_there_is_no_model(cli: Cli, filled: Path, co
     (finding,) = findings()
     total = cli("status", "--json").json["meaning"]["total"]
     problem = f"0 of {total} passages embedded; search by meaning: the model's server does not answer"
-    assert (finding["verdict"], finding["said"], finding["remedy"]) == ("warn", problem, "start it")
+    assert (finding["verdict"], finding["message"], finding["remedy"]) == ("warn", problem, "start it")
     cli("model", "off")
     assert [finding["verdict"] for finding in findings()] == ["ok"]
 

@@ -390,7 +390,7 @@ def test_program_acts_with_the_token(filled: Path, desk: Desk, client: TestClien
     job = _job(desk, JobState.QUARANTINED)
     body = {"jobs": [job], "reason": WHY}
     done = client.post("/api/v1/actions/quarantine.retry", json=body, headers=headers)
-    assert done.json() == {"said": "1 item queued again, for the next sync of the source", "result": 1}
+    assert done.json() == {"message": "1 item queued, for the next sync of the source", "result": 1}
     assert _history(filled)[-1] == (operator(), "pending", WHY)
     for name, given, status in (
         ("jobs.cancel", {"number": 9999}, 404),

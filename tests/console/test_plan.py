@@ -35,7 +35,10 @@ def test_a_plan_is_told_to_a_person_and_to_a_script(cli: Cli, papers: Path) -> N
     assert ["skip", "huge.bin", "too_large"] in lines
     assert "first sync" in response.out
     told = cli("plan", "papers", "--json").json
-    assert told["totals"] == {"add": {"items": 1, "bytes": 8}, "skip": {"items": 1, "bytes": 0}}
+    assert told["totals"] == [
+        {"action": "add", "number": 1, "size": 8},
+        {"action": "skip", "number": 1, "size": 0},
+    ]
     assert cli("status", "--json").json["sources"][0]["documents"] == 0
     assert cli("plan", "paper").code == 4
 

@@ -35,9 +35,17 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     assert ["missing", "weir.md"] in [line.split()[:2] for line in response.out.splitlines()]
     told = cli("prove", "papers", "--json")
     assert told.code == 1 and told.json["holds"] is False
-    assert told.json["folders"] == [
-        {"folder": "", "source": 1, "ledger": 0, "library": 0, "set_apart": 0, "missing": 1, "hash": ""}
-    ]
+    [folder_proof] = told.json["folders"]
+    assert folder_proof == {
+        "name": "",
+        "source": 1,
+        "ledger": 0,
+        "library": 0,
+        "set_apart": 0,
+        "flaws": {"missing": 1},
+        "digest": "",
+        "unknown": False,
+    }
     response = cli("prove", "papers", "--repair")
     assert response.code == 0 and "differing items queued; process them with `catchment sync papers`" in response.out
     assert cli("prove", "papers", "--json").json["findings"] == [

@@ -18,21 +18,16 @@ if TYPE_CHECKING:
 
 def test_statistics_count_jobs_by_state(filled: Path, cli: Cli) -> None:
     [row] = cli("queue", "stats", "--json").json
-    assert {name: row[name] for name in ("source", "state", "pending", "running", "retrying", "quarantined")} == {
-        "source": "notes",
-        "state": "active",
-        "pending": 1,
-        "running": 0,
-        "retrying": 1,
-        "quarantined": 1,
-    }
+    source, expected = row["standing"], {"pending": 1, "running": 0, "retrying": 1, "quarantined": 1}
+    assert (source["name"], source["state"]) == ("notes", "active")
+    assert {name: source["jobs"][name] for name in expected} == expected
     assert row["oldest"] is not None
     assert cli("queue", "stats").out.splitlines()[-1].split()[:5] == ["all", "1", "0", "1", "1"]
 
 
 def test_pause_and_resume_are_those_of_throttle(filled: Path, cli: Cli) -> None:
     assert cli("queue", "pause", "--reason", "on the train").code == 0
-    assert [rule["paused"] for rule in cli("throttle", "show", "--json").json["rules"]] == [True]
+    assert [one["rule"]["paused"] for one in cli("throttle", "show", "--json").json["rules"]] == [True]
     assert cli("queue", "resume").code == 0
     reasons = [event["reason"] for event in cli("throttle", "history", "--json", "--since", "1h").json]
     assert any("on the train" in reason for reason in reasons)

@@ -82,8 +82,12 @@ def test_switch_in_prefect_pauses_a_source_until_it_is_resumed(online: Cli, serv
     assert f"skipped {name}: paused (switched off in Prefect)" in online("sync", "--all").err
     assert f"{name}: paused (switched off in Prefect); {remedy}" in online("status").out
     [source] = [one for one in online("status", "--json").json["sources"] if one["name"] == name]
-    assert (source["state"], source["state_reason"], source["next_run"]) == ("paused", "switched off in Prefect", None)
-    assert online("sources", "show", name, "--json").json["state"] == "paused"
+    assert (source["state"], source["waits"][0]["why"], source["next_run"]) == (
+        "paused",
+        "switched off in Prefect",
+        None,
+    )
+    assert online("sources", "show", name, "--json").json["line"]["standing"]["state"] == "paused"
     assert (
         online("sources", "next", name).err == f"{name}: no run planned: paused (switched off in Prefect); {remedy}\n"
     )

@@ -38,7 +38,7 @@ def test_adopted_place_is_shown_by_the_former_home_with_the_remedy(
     shown = cli("sinks", "list")
     assert "failing" in shown.out and "catchment sinks adopt copy" in shown.err
     finding = {each["probe"]: each for each in cli("health", "--json").json["findings"]}["sink copy"]
-    assert "another home or sink writes to its place" in finding["said"] and "up to date" not in finding["said"]
+    assert "another home or sink writes to its place" in finding["message"] and "up to date" not in finding["message"]
     assert "catchment sinks adopt copy" in str(finding)
 
 

@@ -47,12 +47,13 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
             "state": "active",
             "priority": "high",
             "schedule": "every 15 min, on change",
+            "on": None,
         }
     ]
     shown = cli("sources", "show", "papers", "--json").json
     assert shown["settings"]["limits"]["max_mb"] == 20
     assert (shown["settings"]["exclude"], shown["settings"]["include"]) == (["*.log"], ["*.txt", "docs/**"])
-    assert (shown["syncs"], shown["next_run"]) == ([], None)
+    assert (shown["syncs"], shown["line"]["standing"]["next_run"]) == ([], None)
     assert "limits.max_mb" in cli("sources", "show", "papers").out
     assert [source["name"] for source in cli("status", "--json").json["sources"]] == ["papers"]
     assert cli("config", "validate").out == "sources.yaml: valid, 1 source\n"
@@ -142,13 +143,13 @@ def test_killed_add_is_completed_by_the_same_command(
         cli(*typed)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
-    assert cli("consent", "show", "papers", "--json").json[0].get("consent", "asked") == "asked"
+    assert cli("consent", "show", "papers", "--json").json["scopes"][0]["consent"] is None
 
     other = cli(*typed[:-1], "exclude=*.txt")
     assert (other.code, "choose another name, or remove that source first" in other.err) == (2, True)
 
     assert cli(*typed).code == 0
-    assert cli("consent", "show", "papers", "--json").json[0]["consent"] == "given"
+    assert cli("consent", "show", "papers", "--json").json["scopes"][0]["consent"]["state"] == "given"
     assert [source["name"] for source in cli("sources", "list", "--json").json] == ["papers"]
     assert cli(*typed).code == 2
 
@@ -339,7 +340,7 @@ def test_a_source_is_not_added_before_its_removal_is_done(
     assert (said.code, said.err.count("\n"), "`catchment sources remove notes`" in said.err) == (5, 1, True)
     assert cli("sources", "remove", "notes", "--yes").code == 0
     assert cli(*add).code == 0
-    assert cli("sources", "show", "notes", "--json").json["state"] == "active"
+    assert cli("sources", "show", "notes", "--json").json["line"]["standing"]["state"] == "active"
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "hunter/2", "hunter?2", "hunter#2", "hunter%402", "[hunter2"])

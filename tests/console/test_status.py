@@ -52,7 +52,7 @@ def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
     assert source["next_run"]["why"] == "schedule"
     assert "in 9 min" in cli("status").out
     server.answers["/flow_runs/filter"] = [run("notes", 600)]
-    assert cli("sources", "show", "notes", "--json").json["next_run"]["why"] == "schedule"
+    assert cli("sources", "show", "notes", "--json").json["line"]["standing"]["next_run"]["why"] == "schedule"
     assert "in 9 min" in cli("sources", "show", "notes").out
 
 
@@ -71,15 +71,9 @@ def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: 
 
 def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standin, filled: Path) -> None:
     WorkerStatus(identity(), datetime.now(UTC), 1, 4, 0.91, 0.4, 3, runs=("run",)).write(Home(filled))
-    assert cli("status", "--json").json["worker"] == {
-        "running": 1,
-        "waiting": 3,
-        "limit": 1,
-        "cap": 4,
-        "cpu": 0.91,
-        "memory": 0.4,
-        "problem": None,
-    }
+    worker = cli("status", "--json").json["worker"]
+    expected = {"runs": ["run"], "waiting": 3, "limit": 1, "cap": 4, "cpu": 0.91, "memory": 0.4, "problem": ""}
+    assert {name: worker[name] for name in expected} == expected
     said = "Worker: online; 1 running, 3 waiting, at most 1 at once (reduced from 4: processor 91%, memory 40% in use)"
     assert said in cli("status").out
 
@@ -194,7 +188,7 @@ def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Sta
         "notes: 1 in quarantine; see `catchment quarantine list --source notes`",
     ]
     assert "no run planned: held (the folder is missing); resume" in cli("sources", "next", "notes").err
-    assert cli("sources", "show", "notes", "--json").json["next_run"] is None
+    assert cli("sources", "show", "notes", "--json").json["line"]["standing"]["next_run"] is None
 
 
 def test_resumed_source_is_synced_at_once(cli: Cli, server: Standin) -> None:

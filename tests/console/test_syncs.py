@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from catchment.errors import TryAgain
+from catchment.pacing.waits import WaitKind
 from console import session
 from console.render import clock
 from console.sources import syncs
@@ -52,7 +54,7 @@ def test_late_sync_names_the_host_that_it_waits_for(
     late = RunView("1", "notes: 1", "SCHEDULED", "Late", "", "")
     monkeypatch.setattr(session, "disk_is_full", lambda: False)
     monkeypatch.setattr(
-        syncs, "_standing", lambda _: {"waits": [{"why": "barn does not answer", "remedy": "see `catchment hosts`"}]}
+        syncs, "_standing", lambda _: SimpleNamespace(wait=WaitKind.MACHINE.of("notes", why="barn does not answer"))
     )
     with syncs._Progress("notes") as show:
         show(late)

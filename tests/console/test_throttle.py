@@ -31,7 +31,7 @@ def test_rules_are_set_shown_and_cleared(filled: Path, cli: Cli) -> None:
     assert cli("throttle", "set", "notes", "--per-hour", "500", "--reason", "slow line").code == 0
     assert cli("throttle", "set", "notes", "--blackout", "22:00-06:00 mon-fri", "--profile", "moderate").code == 0
     assert cli("throttle", "set", "all", "--at-once", "1").code == 0
-    rules = {row["scope"]: row for row in cli("throttle", "show", "--json").json["rules"]}
+    rules = {row["scope"]: row["rule"] for row in cli("throttle", "show", "--json").json["rules"]}
     assert rules["source:notes"]["per_hour"] == 500
     assert (rules["source:notes"]["profile"], rules["source:notes"]["blackouts"]) == (
         "moderate",

@@ -81,7 +81,7 @@ def test_spark_has_ascii_for_terminals_without_blocks(monkeypatch: pytest.Monkey
 def test_syncs_are_listed_with_their_results(cli: Cli) -> None:
     assert "completed" in (listed := cli("syncs", "list", "notes").out) and "2 added or updated" in listed
     [row] = cli("syncs", "list", "--json").json
-    assert (row["sync"], row["source"], row["outcome"], row["summary"]["succeeded"]) == (1, "notes", "completed", 2)
+    assert (row["id"], row["source"], row["outcome"], row["summary"]["succeeded"]) == (1, "notes", "completed", 2)
     assert cli("syncs", "list", "nope").code == 4
 
 
@@ -91,8 +91,8 @@ def test_sync_names_what_it_changed(cli: Cli) -> None:
     assert "added   Bees/Swarm.md" in shown and "added   Hive.md" in shown
     assert "and 1 more" in cli("syncs", "show", "1", "--limit", "1").out
     found = cli("syncs", "show", "1", "--json").json
-    assert [change["path"] for change in found["changes"]["added"]] == ["Bees/Swarm.md", "Hive.md"]
-    assert (found["counts"]["added"], found["counts"]["deleted"], found["changes"]["deleted"]) == (2, 0, [])
+    assert [change["path"] for change in found["changes"]["added"]["rows"]] == ["Bees/Swarm.md", "Hive.md"]
+    assert (found["sync"]["changes"]["added"], list(found["changes"])) == (2, ["added"])
     assert cli("syncs", "show", "99").code == 4
 
 
@@ -103,7 +103,7 @@ def test_backups_are_listed_with_age_and_size(cli: Cli) -> None:
     assert cli("backup", "--json").code == 0
     listed = cli("backup", "--list", "--json").json
     assert made["file"] in [one["file"] for one in listed]
-    assert {one["bytes"] for one in listed} == {Path(one["file"]).stat().st_size for one in listed}
+    assert {one["size"] for one in listed} == {Path(one["file"]).stat().st_size for one in listed}
     assert "now" in cli("backup", "--list").out and ".db" in cli("backup", "--list").out
 
 

@@ -154,7 +154,7 @@ def _sync(name: str) -> None:
 
 
 def _last_sync(name: str) -> int:
-    number: int = json.loads(_run("sources", "show", name, "--json"))["syncs"][0]["sync"]
+    number: int = json.loads(_run("sources", "show", name, "--json"))["syncs"][0]["id"]
     return number
 
 

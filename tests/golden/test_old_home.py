@@ -81,7 +81,7 @@ def test_quarantine_of_old_home_keeps_entry_and_note(home: Path) -> None:
 
 
 def test_last_sync_of_old_home_can_be_undone(home: Path) -> None:
-    assert json.loads(_succeed(home, "undo 9 --json").out)["deeds"] == [{"do": "take out", "item": "later.md"}]
+    assert json.loads(_succeed(home, "undo 9 --json").out)["actions"] == {"later.md": "take out"}
     assert json.loads(_succeed(home, "search undo --source papers --json").out) == []
     _succeed(home, "ledger check --deep")
     _succeed(home, "audit verify")

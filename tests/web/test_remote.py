@@ -20,6 +20,7 @@ from catchment.runtime import web_process
 from catchment.runtime.home import Home
 from catchment.runtime.web_process import WebAddress
 from catchment.search import remote
+from catchment.views.status import Overview
 from console.main import main
 from tests.web.conftest import answering, fill, served
 
@@ -192,6 +193,9 @@ def test_invalid_query_is_an_error_without_a_second_search(
 
 
 def test_only_the_search_names_the_meaning_if_the_page_is_silent(home: Home) -> None:
-    for request in (lambda: web_process.fetch(home, "/overview"), lambda: web_process.act(home, "syncs.start", {})):
+    for request in (
+        lambda: web_process.fetch(home, "/overview", Overview),
+        lambda: web_process.act(home, "syncs.start", {}),
+    ):
         with pytest.raises(PageSilent, match=r"^page: not running; start Catchment"):
             request()

@@ -179,7 +179,7 @@ def test_added_source_has_its_schedule_and_settings(home: Home, client: TestClie
     place = {"kind": "obsidian", "location": str(vault), "name": "notes", "every": "15m", "watch": "true"}
     at, page = post(client, "sources.add", **place, settings="exclude=*.tmp\nlimits.max_mb=20", reason="mine")
     assert at == "/sources/notes"
-    assert "notes is added (Vault: Obsidian vault)" in result_of(page)
+    assert "added notes: Vault: Obsidian vault" in result_of(page)
     entry = desk_of(home).entry("notes")
     assert (str(entry.schedules[0]), entry.watch) == ("every 15 min", True)
     assert entry.settings.exclude == ("*.tmp",)  # type: ignore[attr-defined]

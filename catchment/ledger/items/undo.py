@@ -39,7 +39,6 @@ from catchment.ledger.items.matching import RESTORED, TAKEN_OUT
 from catchment.ledger.items.syncs import close_crashed, interrupted
 from catchment.ledger.items.undo_scope import (
     Place,
-    UndoAction,
     UndoScope,
     content_of,
     is_live,
@@ -53,6 +52,7 @@ from catchment.ledger.jobs.endings import WAITING, count_again, end, supersede
 from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
+from catchment.records.standing import UndoAction
 from catchment.runtime import heartbeat, process
 
 _EFFECTS = ("succeeded", "moved", "deleted")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -20,18 +19,10 @@ from catchment.ledger.db.database import AnyRow, Reading, among
 from catchment.ledger.db.job_states import SKIPPED, SUCCEEDED, in_parts
 from catchment.ledger.db.schema import documents, history, items, jobs, moves, sources, syncs
 from catchment.ledger.library import before_images
+from catchment.records.standing import UndoAction
 
 _DELIVERED = (SUCCEEDED.value, SKIPPED.value)
 _MOVED = "moved"
-
-
-class UndoAction(StrEnum):
-    """Effect of an undo at a path. `LEFT`: none, because the path has changed since the sync."""
-
-    TAKE_OUT = "take out"
-    BRING_BACK = "bring back"
-    SET_BACK = "set back"
-    LEFT = "left"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,10 @@ def _read(kind: Any, value: Any) -> Any:
     arguments, origin = get_args(kind), get_origin(kind)
     if is_dataclass(origin or kind):
         hints = _hints(origin or kind)
-        kinds = {name: hints[name][arguments] if arguments and _is_open(hints[name]) else hints[name] for name in value}
+        kinds = {
+            name: hints[name][arguments] if getattr(hints[name], "__parameters__", ()) else hints[name]
+            for name in value
+        }
         return (origin or kind)(**{name: _read(kinds[name], item) for name, item in value.items()})
     if origin is tuple and arguments[-1] is not Ellipsis:
         return tuple(_read(each, item) for each, item in zip(arguments, value, strict=True))
@@ -60,11 +63,6 @@ def _read(kind: Any, value: Any) -> Any:
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
-
-
-def _is_open(hint: Any) -> bool:
-    """Return whether a hint has a variable for a type, as that of the rows of a part of a list."""
-    return bool(getattr(hint, "__parameters__", ()))
 
 
 def _plain(value: object) -> object:

@@ -97,7 +97,7 @@ def test_mail_is_read_only_with_consent(person: Person, dovecot: Dovecot) -> Non
     assert "the page and the runner were replaced" in revoked.err
     assert in_memory(person, secret) == set()
     proof = revoked.json
-    assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 4, {0})
+    assert (proof["holds"], proof["items"], set(proof["left"].values())) == (True, 4, {0})
     assert proof["passages"] >= 2
     assert (proof["found"], proof["in_files"], proof["copies"]) == (0, 0, [])
 

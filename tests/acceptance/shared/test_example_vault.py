@@ -97,7 +97,7 @@ def test_duplicate_content_is_reported_at_both_paths(synced: Person) -> None:
     for one, other in _EXPECTED["identical"]:
         for item in (one, other):
             places = synced("show", item, "--json").ok().json["places"]
-            assert sorted(place["item"] for place in places) == [one, other]
+            assert sorted(path for _, path in places) == [one, other]
 
 
 def test_second_sync_finds_no_changes(synced: Person) -> None:

@@ -153,7 +153,7 @@ def test_emptied_root_deletes_no_documents_without_approval(person: Person, tmp_
     assert "12 deletions wait for a decision" in person("status").ok().out
     assert "catchment deletions list emptied" in person("why", root / "note 3.md").ok().out
     (hold,) = person("deletions", "list", "emptied", "--json").ok().json
-    assert hold["deletions"] == 12
+    assert hold["count"] == 12
 
     person("deletions", "drop", "emptied").ok()
     assert person("deletions", "list", "emptied", "--json").ok().json == []

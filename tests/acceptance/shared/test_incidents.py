@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Iterable
+from typing import TypeVar
 
 import pytest
 
 from catchment.runtime import web_process
 from catchment.runtime.home import Home
+from catchment.views.telemetry.incidents import IncidentsView
+from catchment.views.trouble import TroubleView
 from tests.acceptance.incidents import events, letters, rows
 from tests.acceptance.person import Person
 from tests.waiting import until
@@ -16,24 +19,26 @@ from tests.waiting import until
 pytestmark = pytest.mark.acceptance
 
 _SUBJECT = "source:letters"
+T = TypeVar("T")
 
 
 def test_stopped_mail_server_is_an_incident_until_it_is_back(person: Person) -> None:
+    home = Home(person.home)
     with letters(person) as server:
         server.stop()
         assert person("sync", "letters", "--wait").code != 0
         begun = time.monotonic()
-        (on_page,) = until(lambda: _on_page(person, "/incidents", "open"))
+        (on_page,) = until(lambda: _of_letters(web_process.fetch(home, "/incidents", IncidentsView).open))
         took = time.monotonic() - begun
-        (row,) = (row for row in rows(person, _SUBJECT) if row["id"] == on_page["id"])
+        (row,) = (row for row in rows(person, _SUBJECT) if row["id"] == on_page.id)
         assert (row["reason"], row["state"]) == ("source.unreachable", "open")
         assert row["affects"] == {"source": "letters", "syncs": [], "runs": [], "items": []}
         shown = person("incidents", "show", str(row["id"]), "--json").ok().json
         assert shown["affects"]["runs"]
         status = person("status", "--exit-code")
         assert (status.code, "letters: " in status.out) == (1, True)
-        (trouble,) = _on_page(person, "/trouble", "troubles")
-        assert (trouble["incident"], trouble["reason"]) == (row["id"], "source.unreachable")
+        (trouble,) = _of_letters(web_process.fetch(home, "/trouble", TroubleView).troubles)
+        assert (trouble.incident, trouble.reason) == (row["id"], "source.unreachable")
         until(lambda: ("opened", "source.unreachable", row["id"]) in events(person))
 
         server.start()
@@ -47,6 +52,6 @@ def test_stopped_mail_server_is_an_incident_until_it_is_back(person: Person) -> 
         print(f"opened after {took:.0f} s, closed after {time.monotonic() - begun:.0f} s")
 
 
-def _on_page(person: Person, path: str, part: str) -> list[dict[str, Any]]:
-    """Return the entries of a part of a page that are about the source."""
-    return [entry for entry in web_process.fetch(Home(person.home), path)[part] if "letters" in str(entry)]
+def _of_letters(rows: Iterable[T]) -> list[T]:
+    """Return the rows that are about the source."""
+    return [row for row in rows if "letters" in str(row)]

@@ -150,7 +150,7 @@ def test_pdf_in_mail_and_on_disk_is_parsed_once(person: Person, dovecot: Dovecot
     # The messages may have been fetched for the watched source already.
     assert (done["succeeded"], done["parsed"] + done["reused"]) == (3, 3) and done["parsed"] <= 2
     (found,) = person.hits("larch")
-    places = {place["source"]: place["item"] for place in found["places"]}
+    places = dict(found["places"])
     assert places["drawings"] == "weir.pdf" and places["plans"].endswith(";PART=2")
     carrier = person("show", places["plans"], "--json").ok().json["attached_to"]
     shown = person("show", str(carrier), "--json").ok().json
