@@ -269,7 +269,7 @@ class Ledger:
             if alone and self.hosts.is_shared:
                 raise Refused("ledger: shared by hosts; first run `catchment leave` on each")
 
-    def adopt(self, actor: str) -> None:
+    def adopt(self, actor: str, reason: str = "") -> None:
         """Make the home that opened the ledger its owner, in place of another one. Idempotent.
 
         The places of its sinks are still those of the other home. Raises Refused if hosts share it.
@@ -278,7 +278,7 @@ class Ledger:
             with self._store.write(as_owner=False) as writing:
                 self._store.ownership.adopt_unshared(writing.connection)
                 compare_all(writing)
-                writing.record("ledger adopted", actor=actor)
+                writing.record("ledger adopted", actor=actor, reason=reason or None)
 
     def try_writing(self) -> None:
         """Write in a transaction that is rolled back. Raises LedgerError if the ledger cannot be written now."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from catchment.errors import BadInput, LedgerError, NotFound, Refused
-from catchment.runtime.membership import Membership
+from catchment.errors import BadInput
 from console import arguments, render, session
 
 
@@ -78,23 +76,10 @@ def restore(
     """
     from catchment.ledger import sqlite_file
     from deployments.actions import backups
-    from deployments.server.running import kept_down
 
-    home = session.home()
-    if Membership.of(home):
-        raise Refused("restore: hosts share the library; run `catchment leave` on each, and restore on the last one")
-    file_of_ledger = sqlite_file(home.make().database_url)
-    with kept_down(home) as is_down:
-        if not is_down:
-            raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
-        replaced = 0
-        # A ledger that cannot be read is replaced in any case.
-        with suppress(NotFound, LedgerError), session.reading() as present:
-            if file_of_ledger is None or file_of_ledger.parent != home.path:
-                present.require_owner(alone=True)
-            replaced = present.history.latest()
-        restored = backups.restore(home, session.operator(), reason, file=file, replaced=replaced)
-    signed = restored.signed
+    restored = backups.restore(session.desk(), file, session.operator(), reason)
+    signed, url = restored.signed, session.home().database_url
+    file_of_ledger = sqlite_file(url)
     if as_json:
         render.show_json(restored)
     else:

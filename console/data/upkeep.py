@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from catchment.errors import Refused
 from catchment.views.upkeep import Configuration, ConfiguredSource, LedgerCheck, MovedLedger, Vacuumed
 from console import arguments, render, session
 from console.help_pages import CommandGroup
@@ -71,30 +70,16 @@ def adopt() -> int:
 
     Example: catchment ledger adopt
     """
-    from catchment.audit import chain
-    from catchment.ledger import Ledger
-    from catchment.sync import supply
-    from deployments.actions import sinks
+    from deployments.actions import library
 
-    home = session.home().make()
-    # By its URL, because a home could not migrate an older ledger of another one.
-    Ledger.open(home.database_url).close()
-    failed = 0
-    with closing(Ledger.inspect(home)) as ledger:
-        if not (ledger.hosts.is_owned() or ledger.hosts.is_shared):
-            # Before the change: a kill after it would leave a history that this home did not sign.
-            chain.take_up(home, ledger, "adopted")
-        ledger.adopt(session.operator())
-        names = [sink.name for sink in ledger.outbox.all()]
-    for name in names:
-        try:
-            sinks.adopt(session.desk(), name, session.operator(), "with the ledger")
+    adopted = library.adopt(session.desk(), session.operator())
+    for name, problem in adopted.items():
+        if problem:
+            render.note(f"{name}: not adopted: {problem} (then: `catchment sinks adopt {name}`)")
+        else:
             render.say(f"{name}: adopted")
-        except supply.PLACE_FAILURES as error:
-            failed += 1
-            render.note(f"{name}: not adopted: {error} (then: `catchment sinks adopt {name}`)")
     render.say("this home owns the ledger now; start with `catchment up --detach`")
-    return int(failed > 0)
+    return int(any(adopted.values()))
 
 
 @ledger_app.command()
@@ -109,14 +94,9 @@ def move(
     Example: catchment ledger move postgresql://me@localhost/catchment
     """
     from catchment.ledger import without_password
-    from deployments.server.running import kept_down
+    from deployments.actions import library
 
-    home = session.home().make()
-    with kept_down(home) as is_down, session.writing() as ledger:
-        if not is_down:
-            raise Refused("move: not possible while Catchment runs; stop it with `catchment down`")
-        rows = ledger.move(url)
-        home.use_database(url)
+    rows = library.move(session.desk(), url, session.operator())
     if as_json:
         render.show_json(MovedLedger(without_password(url), rows))
         return

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from catchment.errors import BadInput
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -18,7 +16,6 @@ Of = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=session.source_names)
 ]
 _SHOWN = 20
-_KEPT = timedelta(days=90)
 
 
 @app.command("list")
@@ -93,14 +90,12 @@ def key(
 
     Example: catchment audit key
     """
-    from catchment.audit.signing import public_key, rotate
+    from catchment.audit.signing import public_key
+    from deployments.actions import library
 
-    if action == "rotate":
-        with session.writing() as ledger:
-            public = rotate(session.home())
-            ledger.history.note("audit key replaced", session.operator(), public.key)
-    else:
-        public = public_key(session.home())
+    public = (
+        library.replace_key(session.desk(), session.operator()) if action == "rotate" else public_key(session.home())
+    )
     render.show_fields({"key": public.key, "for minisign": public.minisign})
 
 
@@ -165,11 +160,7 @@ def erase(
 
     Example: catchment audit erase --older-than 400d --reason "kept for a year"
     """
-    from catchment.audit import chain
+    from deployments.actions import library
 
-    before = arguments.moment(older)
-    if datetime.now(UTC) - before < _KEPT:
-        raise BadInput(f"--older-than {older}: less than 90 days ago; name an earlier time")
-    with session.writing() as ledger:
-        number = chain.erase(session.home(), ledger, before, session.operator(), reason)
+    number = library.erase_history(session.desk(), arguments.moment(older), session.operator(), reason)
     render.say(f"{render.count(number, 'row')} erased")

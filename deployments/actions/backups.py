@@ -10,12 +10,14 @@ from pathlib import Path
 from catchment.audit import chain
 from catchment.audit.signed_log import Restoration, TreeHead, about
 from catchment.audit.signing import kept
-from catchment.errors import BadInput, CatchmentError, Refused
-from catchment.ledger import Ledger, SavedFiles
+from catchment.errors import BadInput, CatchmentError, LedgerError, NotFound, Refused
+from catchment.ledger import Ledger, SavedFiles, sqlite_file
 from catchment.runtime import process
 from catchment.runtime.home import Home, expanded
+from catchment.runtime.membership import Membership
 from catchment.runtime.reports.backup_status import BackupStatus
 from deployments.actions.desk import Desk
+from deployments.server.running import kept_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +72,36 @@ class RestoredBackup:
     signed: Restoration
 
 
-def restore(home: Home, actor: str, reason: str = "", *, file: Path, replaced: int = 0) -> RestoredBackup:
-    """Replace the library by a backup, and sign it. Only a command does it, because no process may use the ledger meanwhile.
+def restore(desk: Desk, file: Path, actor: str, reason: str = "") -> RestoredBackup:
+    """Replace the library by a backup, and sign it. Also works if the present ledger is damaged or missing.
 
-    `replaced`: the number of rows of the present history, 0 if it cannot be read. After a kill, the next command that changes
-    something finishes it, or it had no effect. Raises what `Ledger.restore` does.
+    After a kill, the next command that changes something finishes it, or it had no effect. Raises Refused while Catchment
+    runs or hosts share the library, and what `Ledger.restore` does.
     """
-    home.make()
+    home = desk.home
+    if Membership.of(home):
+        raise Refused("restore: hosts share the library; run `catchment leave` on each, and restore on the last one")
+    place = sqlite_file(home.make().database_url)
     signed: list[tuple[Restoration, TreeHead]] = []
+    replaced = 0
 
     def sign(copy: Ledger, saved: SavedFiles) -> None:
         checkpoints = saved.files.get(home.checkpoints.name, b"")
         signed.append(chain.sign_restore(home, copy, checkpoints, saved.made, replaced, actor, reason))
 
-    # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
-    outdated = [home.cache, home.raw]
-    result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
-    ((restoration, head),) = signed
-    chain.confirm_restore(home, head)
+    with kept_down(home) as is_down:
+        if not is_down:
+            raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
+        # A ledger that cannot be read is replaced in any case.
+        with suppress(NotFound, LedgerError), desk.reading() as present:
+            if place is None or place.parent != home.path:
+                present.require_owner(alone=True)
+            replaced = present.history.latest()
+        # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
+        outdated = [home.cache, home.raw]
+        result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
+        ((restoration, head),) = signed
+        chain.confirm_restore(home, head)
     return RestoredBackup(result.aside, result.model, result.broken, restoration)
 
 

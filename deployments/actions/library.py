@@ -1,11 +1,21 @@
-"""The library as a whole: choose the model of search by meaning."""
+"""The library as a whole: its model of search, the proof of its history, and the database that has it."""
 
 from __future__ import annotations
 
-from catchment.ledger import OFF
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+from catchment.audit import chain, signing
+from catchment.errors import BadInput, CatchmentError, Refused
+from catchment.ledger import OFF, Ledger, without_password
 from catchment.search.meaning import choice, meaning_status
+from catchment.sync import supply
+from deployments.actions import sinks
 from deployments.actions.desk import Desk
-from deployments.server.running import running
+from deployments.server.running import kept_down, running
+
+_NOT_ERASED = timedelta(days=90)
 
 
 def choose_model(desk: Desk, setting: str, actor: str, reason: str = "") -> bool:
@@ -26,3 +36,61 @@ def choose_model(desk: Desk, setting: str, actor: str, reason: str = "") -> bool
     from deployments.runs.runs import start_embedding
 
     return start_embedding(server)
+
+
+def erase_history(desk: Desk, before: datetime, actor: str, reason: str = "") -> int:
+    """Erase the steps of earlier versions of items; their hashes stay. Return the number of rows; see `chain.erase`.
+
+    Raises BadInput for a time less than 90 days ago, Refused or TryAgain.
+    """
+    if datetime.now(UTC) - before < _NOT_ERASED:
+        raise BadInput(f"--older-than {before:%Y-%m-%d}: less than 90 days ago; name an earlier time")
+    with desk.writing() as ledger:
+        return chain.erase(desk.home, ledger, before, actor, reason)
+
+
+def replace_key(desk: Desk, actor: str, reason: str = "") -> signing.PublicKey:
+    """Replace the key that signs the history. The previous one announces it."""
+    with desk.writing() as ledger:
+        public = signing.rotate(desk.home)
+        ledger.history.note("audit key replaced", actor, f"{public.key}; {reason}" if reason else public.key)
+    return public
+
+
+def adopt(desk: Desk, actor: str, reason: str = "") -> Mapping[str, CatchmentError | None]:
+    """Transfer the ledger from another home to this one, with its sinks. Return the sinks, with the problems of some.
+
+    Raises Refused if hosts share it.
+    """
+    home = desk.home.make()
+    # By its URL, because a home could not migrate an older ledger of another one.
+    Ledger.open(home.database_url).close()
+    with closing(Ledger.inspect(home)) as ledger:
+        if not (ledger.hosts.is_owned() or ledger.hosts.is_shared):
+            # Before the change: a kill after it would leave a history that this home did not sign.
+            chain.take_up(home, ledger, "adopted")
+        ledger.adopt(actor, reason)
+        adopted = dict[str, CatchmentError | None].fromkeys(sink.name for sink in ledger.outbox.all())
+    for name in adopted:
+        try:
+            sinks.adopt(desk, name, actor, reason or "with the ledger")
+        except supply.PLACE_FAILURES as error:
+            adopted[name] = error
+    return adopted
+
+
+def move(desk: Desk, url: str, actor: str, reason: str = "") -> int:
+    """Copy the ledger into another database, which this home uses from now on. Return the number of rows of its history.
+
+    Raises Refused while Catchment runs, and what `Ledger.move` does.
+    """
+    with kept_down(desk.home.make()) as is_down:
+        if not is_down:
+            raise Refused("move: not possible while Catchment runs; stop it with `catchment down`")
+        with desk.writing() as ledger:
+            rows = ledger.move(url)
+        desk.home.use_database(url)
+        place = without_password(url)
+        with desk.writing() as ledger:
+            ledger.history.note("ledger moved", actor, f"{place}; {reason}" if reason else place)
+    return rows

@@ -18,9 +18,19 @@ import pytest
 
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
-from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, SinkRow, Survey
+from catchment.ledger import (
+    BackfillSelection,
+    BackfillState,
+    FailureInfo,
+    Incident,
+    Moment,
+    SinkRow,
+    Survey,
+    sqlite_file,
+)
 from catchment.model import Item, JobState, RawContent, ReplayStage, Tombstone, Upsert
 from catchment.runtime import own_secrets
+from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.process import alive, identity
 from console import session
@@ -159,7 +169,19 @@ def _allow(desk: Desk) -> object:
 
 
 def _restore(desk: Desk) -> object:
-    return backups.restore(desk.home, WHO, WHY, file=backups.make(desk, WHO).file)
+    return backups.restore(desk, backups.make(desk, WHO).file, WHO, WHY)
+
+
+def _erase(desk: Desk) -> object:
+    """Erase the steps of the first version of an item, a hundred days later."""
+    with desk.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item("Hive.md", "", "v2", identity="Hive.md"))], {})
+        ledger.syncs.end(sync.id, "completed", {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "_NOT_ERASED", timedelta(days=-100))
+        return library.erase_history(desk, datetime.now(UTC) + timedelta(days=1), WHO, WHY)
 
 
 def _of_sink(act: Callable[..., object]) -> Callable[[Desk], object]:
@@ -176,10 +198,11 @@ def a_sink(desk: Desk) -> SinkRow:
 
 @dataclass
 class Action:
-    """An action, and the event of its line."""
+    """An action, and the event of its line. Some are refused while Catchment runs."""
 
     act: Callable[[Desk], object]
     event: str
+    needs_server: bool = True
 
 
 ACTIONS = {
@@ -208,8 +231,16 @@ ACTIONS = {
     ),
     "syncs.undo": Action(_undo, "undone"),
     "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
-    "backups.restore": Action(_restore, "restored"),
+    "backups.restore": Action(_restore, "restored", needs_server=False),
     "library.choose_model": Action(lambda desk: library.choose_model(desk, "off", WHO, WHY), "model chosen"),
+    "library.erase_history": Action(_erase, "history erased"),
+    "library.replace_key": Action(lambda desk: library.replace_key(desk, WHO, WHY), "audit key replaced"),
+    "library.adopt": Action(lambda desk: library.adopt(desk, WHO, WHY), "ledger adopted"),
+    "library.move": Action(
+        lambda desk: library.move(desk, f"sqlite:///{desk.home.path}/moved.db", WHO, WHY),
+        "ledger moved",
+        needs_server=False,
+    ),
     "sinks.add": Action(a_sink, "sink added"),
     "sinks.pause": Action(_of_sink(sinks.pause), "sink paused"),
     "sinks.resume": Action(_of_sink(sinks.resume), "sink active"),
@@ -224,13 +255,17 @@ ACTIONS = {
 
 
 def _history(home: Path) -> list[tuple[str, str, str | None]]:
-    with closing(sqlite3.connect(home / "ledger.db")) as ledger:
+    with closing(sqlite3.connect(sqlite_file(Home(home).database_url) or "")) as ledger:
         return ledger.execute("SELECT actor, event, reason FROM history ORDER BY id").fetchall()
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_action_adds_its_line_to_the_history(filled: Path, server: Standin, desk: Desk, name: str) -> None:
+def test_action_adds_its_line_to_the_history(
+    filled: Path, desk: Desk, name: str, request: pytest.FixtureRequest
+) -> None:
     action = ACTIONS[name]
+    if action.needs_server:
+        request.getfixturevalue("server")
     before = len(_history(filled))
     action.act(desk)
     lines = [(event, reason or "") for actor, event, reason in _history(filled)[before:] if actor == WHO]

@@ -188,4 +188,4 @@ def test_all_processes_open_the_ledger_as_their_home_or_for_reading() -> None:
     ]
     assert len(opened) > 15
     without_home = [(file, call) for file, call in opened if "url" in call and "read_only=True" not in call]
-    assert without_home == [("upkeep.py", "home.database_url).close()")], "`ledger adopt` migrates a foreign ledger"
+    assert without_home == [("library.py", "home.database_url).close()")], "`ledger adopt` migrates a foreign ledger"

@@ -33,6 +33,7 @@ from deployments.actions import backups
 from deployments.actions.desk import Desk
 from tasks import upkeep
 from tests.ledger.world import Clock, World, note
+from web.__main__ import desk_of
 
 WHO = "operator:anna"
 SEEDS = [pytest.param(seed, marks=pytest.mark.full if seed < 3 else pytest.mark.long) for seed in range(60)]
@@ -66,12 +67,7 @@ class House:
 
     @property
     def desk(self) -> Desk:
-        @contextmanager
-        def opened() -> Iterator[Ledger]:
-            with closing(Ledger.open(self.home)) as ledger:
-                yield ledger
-
-        return Desk(self.home, opened, opened)
+        return desk_of(self.home)
 
     def work(self) -> None:
         self.versions += 1
@@ -95,7 +91,7 @@ class House:
     def restore(self, file: Path) -> Restoration:
         replaced = self.rows
         self.ledger.close()
-        done = backups.restore(self.home, WHO, "because", file=file, replaced=replaced).signed
+        done = backups.restore(self.desk, file, WHO, "because").signed
         self.reopen()
         self.signed = done.rows + 1
         self.restored.append((done.row, done.rows, replaced))
@@ -199,7 +195,7 @@ def test_restore_into_a_new_home_with_the_same_key_continues_its_checkpoints(hou
     copy, lines = house.back_up(tmp_path / "copy.db"), house.home.checkpoints.read_bytes()
     fresh = Home(tmp_path / "fresh").make()
     shutil.copy(house.home.audit / "key", fresh.audit / "key")
-    done = backups.restore(fresh, WHO, file=copy).signed
+    done = backups.restore(desk_of(fresh), copy, WHO).signed
     assert (done.home, done.signed) == (None, house.signed)
     assert fresh.checkpoints.read_bytes().startswith(lines)
     with closing(Ledger.inspect(fresh)) as ledger:
@@ -358,7 +354,7 @@ def test_restore_brings_no_replaced_key_back(house: House, tmp_path: Path) -> No
     (house.home.audit / "key").write_bytes(old)
     house.ledger.close()
     with pytest.raises(ConfigError, match="was replaced by another one"):
-        backups.restore(house.home, WHO, file=copy)
+        backups.restore(house.desk, copy, WHO)
     (house.home.audit / "key").write_bytes(present)
     house.world.reopen()
     assert house.restore(copy).problem is None
@@ -451,7 +447,7 @@ def test_restore_killed_anywhere_leaves_an_intact_audit(house: House, tmp_path: 
     rows = house.rows
     house.ledger.close()
     with killed_at(step):
-        backups.restore(house.home, WHO, file=copy)
+        backups.restore(house.desk, copy, WHO)
     with closing(Ledger.open(house.home)) as ledger:
         found = chain.verify(house.home, ledger)
         is_done = bool(found.restored)
@@ -459,7 +455,7 @@ def test_restore_killed_anywhere_leaves_an_intact_audit(house: House, tmp_path: 
         ledger.finish_restore(house.home.user_files)
         found = chain.verify(house.home, ledger, sign=True)
         assert found.problems == ()
-    backups.restore(house.home, WHO, file=copy)
+    backups.restore(house.desk, copy, WHO)
     with closing(Ledger.open(house.home)) as ledger:
         found = chain.verify(house.home, ledger, sign=True)
         assert (found.problems, len(found.restored)) == ((), 1)
