@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, time
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -162,20 +162,27 @@ class MoveFields(_Fields):
     reason: _Text = ""
 
 
-class RemoveFields(_Fields):
-    """A source, named twice: its documents are deleted. `scope`: of a withdrawn consent, only this one."""
+class ConfirmedFields(_Fields):
+    """A host, named twice: it is taken out."""
 
+    noun: ClassVar[str] = "host"
     name: _Name
     confirm: _Name
-    scope: Annotated[_Name | None, _Optional] = None
     reason: _Text = ""
 
     @property
     def confirmed(self) -> str:
         """The name. Raises BadInput if it was typed differently."""
         if self.confirm.strip() != self.name:
-            raise BadInput(f"confirm: type the name of the source, {self.name}; nothing was changed")
+            raise BadInput(f"confirm: type the name of the {self.noun}, {self.name}; nothing was changed")
         return self.name
+
+
+class RemoveFields(ConfirmedFields):
+    """A source, named twice: its documents are deleted. `scope`: of a withdrawn consent, only this one."""
+
+    noun: ClassVar[str] = "source"
+    scope: Annotated[_Name | None, _Optional] = None
 
 
 class ConsentFields(_UntilFields):

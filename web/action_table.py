@@ -29,6 +29,7 @@ from deployments.actions import (
     backfills,
     backups,
     consents,
+    hosts,
     inbox,
     incidents,
     jobs,
@@ -46,6 +47,7 @@ from web.action_fields import (
     NO_FLAG,
     AgeFields,
     ChangeFields,
+    ConfirmedFields,
     ConsentFields,
     HostsFields,
     InboxFields,
@@ -319,6 +321,14 @@ def _back_up(desk: Desk, fields: ReasonFields, actor: str) -> ActionResult:
     return ActionResult("A backup is being made; Health shows when it is complete")
 
 
+def _take_out(desk: Desk, fields: ConfirmedFields, actor: str) -> ActionResult:
+    waiting = hosts.take_out(desk, fields.confirmed, actor, fields.reason)
+    sources = f"; its sources wait, run each on another host: {', '.join(waiting)}" if waiting else ""
+    return ActionResult(
+        f"{fields.name} is taken out; its disk may still have content of the library{sources}", len(waiting)
+    )
+
+
 def _choose_model(desk: Desk, fields: ModelFields, actor: str) -> ActionResult:
     is_requested = library.choose_model(desk, fields.setting, actor, fields.reason)
     paused = "" if is_requested else "; the deployment embed is paused, resume it in the Prefect UI"
@@ -430,6 +440,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "sinks.rebuild": WebAction(NamedFields, _simply(sinks.rebuild, outcomes.SINK_REBUILT.format), _health),
     "sinks.adopt": WebAction(NamedFields, _adopt_sink, _health),
     "sinks.remove": WebAction(NamedFields, _remove_sink, _health),
+    "hosts.take_out": WebAction(ConfirmedFields, _take_out, _health),
     "library.choose_model": WebAction(ModelFields, _choose_model, _health),
 }
 """The actions, by the module and the name of their function in `deployments.actions`."""

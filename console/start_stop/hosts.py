@@ -34,8 +34,7 @@ def join(
     """
     from catchment.runtime.home import expanded
     from catchment.runtime.membership import ANY
-    from deployments.hosts.join import JoinRequest
-    from deployments.hosts.join import join as join_library
+    from deployments.actions import hosts
 
     if also not in (None, ANY):
         raise BadInput("--also: only `any` is possible; omit it to sync only the sources of this host")
@@ -43,8 +42,8 @@ def join(
     if reference and not reference.startswith(("file:", "env:", "keyring:")):
         raise BadInput("--login: not a reference; use file:PATH, env:VARIABLE or keyring:SERVICE/USER")
     file = expanded(ca).absolute() if ca else None
-    request = JoinRequest(server, ledger, name, also == ANY, file, reference)
-    joined = join_library(session.home(), request, _ask_login, render.note)
+    request = hosts.JoinRequest(server, ledger, name, also == ANY, file, reference)
+    joined = hosts.join(session.desk(), request, session.operator(), ask=_ask_login, warn=render.note)
     render.say(f"joined as {joined.name}; start with `catchment up --detach`")
 
 
@@ -61,13 +60,13 @@ def leave(name: _HostName = None) -> None:
 
     Example: catchment leave
     """
-    from deployments.hosts import leave as leaving
+    from deployments.actions import hosts
 
     if name is None:
-        is_kept = leaving.leave(session.home())
+        is_kept = hosts.leave(session.desk(), session.operator())
         render.say("left; this home has the library to itself" if is_kept else "left; this home keeps nothing of it")
         return
-    left = leaving.take_out(session.home(), name)
+    left = hosts.take_out(session.desk(), name, session.operator())
     render.say(f"{name} was taken out; its disk may still have content of the library")
     if left:
         render.note(

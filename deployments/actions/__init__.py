@@ -18,6 +18,7 @@ handed in as a `Desk`:
     add, pause, resume, rebuild, adopt, remove a sink  actions.sinks
     choose the model of search; adopt, move the ledger  actions.library
     erase steps of the history, replace its key        actions.library
+    join, leave a shared library; take out a host      actions.hosts
 
 `actions.previews` returns the effect of adding or syncing a source, and a proof, without a change; `sinks.check` compares a
 sink with the library.
@@ -25,6 +26,8 @@ sink with the library.
 The page and its interface lack some, which are commands only:
 
     backups.restore        no process may use the ledger meanwhile
+    hosts.join             no process may use the ledger meanwhile
+    hosts.leave            no process may use the ledger meanwhile
     library.adopt          the page of this home cannot write the ledger of another one
     library.move           no process may use the ledger meanwhile
     library.erase_history  whoever has a session or a token must not be able to weaken the proof of what was done

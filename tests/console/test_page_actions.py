@@ -34,6 +34,7 @@ from tests.console.test_actions import (
     a_sink,
     an_incident,
     joined,
+    lost_host,
 )
 from tests.waiting import until
 from web.__main__ import desk_of
@@ -170,6 +171,9 @@ def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
             return {"jobs": str(_job(desk, JobState.QUARANTINED))}, "pending"
         case "quarantine.discard":
             return {"source": "notes", "expected": 1}, "cancelled"
+        case "hosts.take_out":
+            lost_host(desk)
+            return {"name": "barn", "confirm": "barn"}, "host left"
         case "library.choose_model":
             return {"setting": "off"}, "model chosen"
         case "sinks.add":

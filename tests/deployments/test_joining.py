@@ -20,11 +20,13 @@ from catchment.model import Priority
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, shipped_name
 from console.main import main
-from deployments.hosts.join import JoinRequest, _protected, join
+from deployments.actions.hosts import JoinRequest, join
+from deployments.actions.hosts.joining import _protected
 from deployments.server.client import ServerUnreachable, api, checks
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.running import shared_server, supervisor_lock
 from tests.connectors.imap.certificates import Certified, authority, certificate
+from web.__main__ import desk_of
 
 LOGIN = "admin:secret"
 LEDGER = "postgresql:///library?host=/nowhere"
@@ -153,7 +155,7 @@ def refusal(home: Home, request: JoinRequest, login: str = LOGIN) -> CatchmentEr
     """Return the refusal of a join, which leaves no membership."""
     before = home.database_url
     with pytest.raises(CatchmentError) as refused:
-        join(home, request, lambda: login, pytest.fail)
+        join(desk_of(home), request, "operator:anna", ask=lambda: login, warn=pytest.fail)
     assert (Membership.of(home), home.database_url) == (None, before)
     return refused.value
 

@@ -17,7 +17,7 @@ from catchment.runtime import addresses
 from catchment.search.meaning.choice import checked
 from connectors.github.settings import GitHubSettings
 from connectors.imap.settings import ImapSettings
-from deployments.hosts import join
+from deployments.actions.hosts import joining
 from sinks.postgresql import PostgreSQL
 
 HERE, ELSEWHERE, INVALID = "here", "elsewhere", "invalid"
@@ -87,7 +87,7 @@ def answer(decide: Callable[[], bool]) -> str:
 
 
 def joins(url: str) -> bool:
-    join._protected(url, None)
+    joining._protected(url, None)
     return True
 
 
@@ -119,7 +119,7 @@ def model(host: str) -> bool:
 
 
 def server(host: str) -> bool:
-    join._state(join.JoinRequest(f"http://{host}:4200", ""), "a:b")
+    joining._state(joining.JoinRequest(f"http://{host}:4200", ""), "a:b")
     return True
 
 

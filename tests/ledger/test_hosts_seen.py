@@ -37,7 +37,7 @@ def homes(empty_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     now = datetime.now(UTC)
     for name, home in made.items():
         with closing(Ledger.open(home)) as ledger:
-            ledger.hosts.join(name, takes_any=name == "attic", version="1.2")
+            ledger.hosts.join(name, "operator:anna", takes_any=name == "attic", version="1.2")
             ledger.hosts.beat()
         ServerReport(now, (), {"notes": (PlannedRun(now + timedelta(hours=1), "schedule"),)}, ON).write(home)
     with closing(Ledger.open(made["attic"])) as ledger:
@@ -119,7 +119,7 @@ def _opened(home: Home) -> Iterator[Ledger]:
 def test_source_of_a_host_that_was_taken_out_says_so(homes: dict[str, Home]) -> None:
     home = homes["attic"]
     with closing(Ledger.open(home)) as ledger:
-        ledger.hosts.leave("barn")
+        ledger.hosts.leave("operator:anna", name="barn")
         found = {one.name: one for one in sources.standings(ledger, home, ServerReport.read(home))}
         assert (found["notes"].on, found["notes"].waits[-1].why) == ("barn", "barn left; run it on another host")
         assert found["notes"].next_run is None

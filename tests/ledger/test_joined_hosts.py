@@ -58,7 +58,7 @@ class Machine:
 
     def join(self) -> None:
         with self.here() as ledger:
-            ledger.hosts.join(self.name, takes_any=True, version="1")
+            ledger.hosts.join(self.name, "operator:anna", takes_any=True, version="1")
 
     def beat(self) -> None:
         with self.here() as ledger:
@@ -137,18 +137,18 @@ def test_ledger_is_shared_from_the_first_join_until_the_last_leave(machine: Call
     with pytest.raises(Refused, match="run `catchment join`"):
         guest.ledger.adopt("operator:anna")
     with pytest.raises(Refused, match="attic: another host has this name"):
-        guest.ledger.hosts.join("attic", takes_any=False, version="1")
+        guest.ledger.hosts.join("attic", "operator:anna", takes_any=False, version="1")
     with pytest.raises(Refused, match="first run `catchment leave` on each"):
         attic.ledger.move("sqlite:////nowhere/ledger.db")
     cellar.beat()
     with pytest.raises(Refused, match="cellar: still at work"):
-        attic.ledger.hosts.leave("cellar")
-    cellar.ledger.hosts.leave()
+        attic.ledger.hosts.leave("operator:anna", name="cellar")
+    cellar.ledger.hosts.leave("operator:anna")
     with pytest.raises(Refused, match="not one of them"):
         add(cellar, "mail")
     with pytest.raises(NotFound, match="catchment hosts"):
-        attic.ledger.hosts.leave("cellar")
-    attic.ledger.hosts.leave()
+        attic.ledger.hosts.leave("operator:anna", name="cellar")
+    attic.ledger.hosts.leave("operator:anna")
     add(attic, "mail")
     with pytest.raises(Refused, match="belongs to another home"):
         add(cellar, "mail")
@@ -270,7 +270,7 @@ def test_purge_is_complete_when_every_other_host_has_done_its_part(two: tuple[Ma
     assert attic.ledger.purging.unfinished() == {} == cellar.ledger.purging.asked_of_me()
     attic.ledger.purging.ask_hosts(source.id)
     cellar.ledger.hosts.end_beat()
-    attic.ledger.hosts.leave("cellar")
+    attic.ledger.hosts.leave("operator:anna", name="cellar")
     assert attic.ledger.purging.unfinished() == {}
 
 

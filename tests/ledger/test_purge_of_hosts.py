@@ -35,7 +35,7 @@ def joined(empty_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "files").mkdir()
     for name, home in homes.items():
         with closing(Ledger.open(home)) as ledger:
-            ledger.hosts.join(name, takes_any=True, version="1")
+            ledger.hosts.join(name, "operator:anna", takes_any=True, version="1")
             ledger.hosts.beat()
         (tmp_path / "files" / f"{name}.md").write_text(f"{SECRET} of the {name}")
         read(home, tmp_path / "files")
@@ -124,7 +124,7 @@ def test_host_that_left_before_it_deleted_its_data_is_named(
     with closing(Ledger.inspect(attic)) as ledger:
         assert [one.state for one in hosts(ledger)] == [HostState.ACTIVE, HostState.STOPPED]
         assert hosts(ledger)[1].problem == "has not deleted its data of mine"
-        ledger.hosts.leave("barn")
+        ledger.hosts.leave("operator:anna", name="barn")
 
     assert states(attic) == ["withdrawn"]
     capsys.readouterr()

@@ -25,13 +25,13 @@ COMMANDS_ONLY = dict(re.findall(r"^    (\w+\.\w+) +(\S.*)$", deployments.actions
 
 
 def functions() -> Iterator[str]:
-    """Yield the actions by module and name."""
-    for module_info in pkgutil.iter_modules(deployments.actions.__path__):
-        module = import_module(f"deployments.actions.{module_info.name}")
+    """Yield the actions by name and that of their module, or of its folder in `deployments/actions/`."""
+    for module_info in pkgutil.walk_packages(deployments.actions.__path__, "deployments.actions."):
+        module, place = import_module(module_info.name), module_info.name.split(".")[2]
         for name, function in inspect.getmembers(module, inspect.isfunction):
             is_action = {"desk", "actor"} <= inspect.signature(function).parameters.keys()
             if function.__module__ == module.__name__ and is_action and not name.startswith("_"):
-                yield f"{module_info.name}.{name}"
+                yield f"{place}.{name}"
 
 
 def named_in_console() -> set[str]:

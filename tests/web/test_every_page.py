@@ -170,7 +170,7 @@ def fill(home: Home, *, is_shared: bool) -> None:
 
 def share(home: Home, ledger: Ledger) -> None:
     """Let three hosts share the ledger, of which one is silent and one has stopped."""
-    ledger.hosts.join("here", takes_any=True, version="1")
+    ledger.hosts.join("here", "operator:anna", takes_any=True, version="1")
     others = [
         {
             "id": number,

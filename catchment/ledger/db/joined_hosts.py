@@ -83,7 +83,7 @@ class JoinedHosts:
         with self._store.read() as reading:
             return ownership.look(reading.connection) == ownership.identity
 
-    def join(self, name: str, *, takes_any: bool, version: str) -> None:
+    def join(self, name: str, actor: str, reason: str = "", *, takes_any: bool, version: str) -> None:
         """Share the ledger as a host of this name. Idempotent; a second call changes the name and what it takes.
 
         Raises Refused on SQLite, for the name of another host, or if another home has the ledger to itself.
@@ -101,9 +101,9 @@ class JoinedHosts:
             if not writing.execute(update(hosts).where(own).values(facts)).rowcount:
                 new = {"id": ownership.identity, "boot": "", "beat_until": 0, "joined_at": writing.now}
                 writing.execute(insert(hosts).values(new | facts))
-                writing.record("host joined", actor=process.operator(), reason=name)
+                writing.record("host joined", actor=actor, reason=f"{name}; {reason}" if reason else name)
 
-    def leave(self, name: str | None = None) -> None:
+    def leave(self, actor: str, reason: str = "", *, name: str | None = None) -> None:
         """Remove this host, or another one that no longer answers. The last one has the ledger to itself afterwards.
 
         Raises NotFound, or Refused for another host that answers.
@@ -118,9 +118,9 @@ class JoinedHosts:
                 raise Refused(f"{row.name}: still at work; run `catchment leave` there")
             purges = delete(host_purges).where(host_purges.c.host_id == row.id).returning(host_purges.c.source_id)
             for source_id in writing.execute(purges).scalars().all():
-                writing.record(UNCONFIRMED, actor=process.operator(), source_id=source_id, reason=row.name)
+                writing.record(UNCONFIRMED, actor=actor, source_id=source_id, reason=row.name)
             writing.execute(delete(hosts).where(hosts.c.id == row.id))
-            writing.record("host left", actor=process.operator(), reason=row.name)
+            writing.record("host left", actor=actor, reason=f"{row.name}; {reason}" if reason else row.name)
             if writing.execute(select(hosts.c.id).limit(1)).first() is None:
                 ownership.adopt(writing.connection)
 

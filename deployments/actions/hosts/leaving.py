@@ -12,10 +12,10 @@ from urllib.parse import quote
 from catchment.audit import chain
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
-from catchment.runtime import process
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, own_login, queue_for
 from catchment.sync.revoke import clear_for_other_hosts
+from deployments.actions.desk import Desk
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import kept_down, shared_server
@@ -25,21 +25,22 @@ from deployments.sources.sources_file import SourcesFile
 _OF_SOURCE = "source"
 
 
-def leave(home: Home) -> bool:
+def leave(desk: Desk, actor: str, reason: str = "") -> bool:
     """Take this home out. Return whether it keeps the library, because it was the last host; else its copies are deleted.
 
     May be called again after an interruption. Raises NotFound if it has not joined, Refused while Catchment runs or sources
     are defined here, TryAgain if the server or the ledger does not respond.
     """
+    home = desk.home
     membership = _joined(home)
     _require_no_sources(entry.name for entry in SourcesFile.load(home.sources_file).entries)
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("leave: not possible while Catchment runs; stop it with `catchment down`")
         # A former call that was interrupted may have forgotten the library, which is no SQLite file.
-        is_owner = not home.database_url.startswith("sqlite") and _leave_library(home, membership)
+        is_owner = not home.database_url.startswith("sqlite") and _leave_library(home, membership, actor, reason)
         if home.database_url.startswith("sqlite"):
-            _take_up_own(home)
+            _take_up_own(home, actor, reason)
         if membership.login == f"file:{own_login(home)}":
             own_login(home).unlink(missing_ok=True)
         if str(home.authorities) not in home.named_database:
@@ -49,18 +50,18 @@ def leave(home: Home) -> bool:
     return is_owner
 
 
-def _leave_library(home: Home, membership: Membership) -> bool:
+def _leave_library(home: Home, membership: Membership, actor: str, reason: str) -> bool:
     with closing(Ledger.open(home)) as ledger:
         is_owner = ledger.hosts.is_owned()
         if not is_owner:
-            is_owner = _leave_hosts(home, ledger, membership)
+            is_owner = _leave_hosts(home, ledger, membership, actor, reason)
     if not is_owner:
         _delete_copies(home)
         home.use_database("")
     return is_owner
 
 
-def _leave_hosts(home: Home, ledger: Ledger, membership: Membership) -> bool:
+def _leave_hosts(home: Home, ledger: Ledger, membership: Membership, actor: str, reason: str) -> bool:
     """Leave the hosts of the ledger. Return whether this home has it to itself."""
     with api(shared_server(home, membership)) as client:
         me = ledger.hosts.mine()
@@ -74,14 +75,14 @@ def _leave_hosts(home: Home, ledger: Ledger, membership: Membership) -> bool:
             _clear(client, membership.name, rows)
         if me:
             clear_for_other_hosts(home, ledger)
-            ledger.hosts.leave()
+            ledger.hosts.leave(actor, reason)
     return ledger.hosts.is_owned()
 
 
-def _take_up_own(home: Home) -> None:
+def _take_up_own(home: Home, actor: str, reason: str) -> None:
     """Sign the history of this home alone, in place of that of the hosts."""
     with closing(Ledger.open(home)) as ledger:
-        ledger.history.note("library left", process.operator())
+        ledger.history.note("library left", actor, reason)
         chain.take_up(home, ledger, "left")
 
 
@@ -90,18 +91,18 @@ def _require_no_sources(names: Iterable[str]) -> None:
         raise Refused(f"leave: {listed} run here; move them (`catchment sources move` on another host) or remove them")
 
 
-def take_out(home: Home, name: str) -> list[str]:
+def take_out(desk: Desk, name: str, actor: str, reason: str = "") -> list[str]:
     """Take out another host, which no longer answers. Return the sources that it defined, which stay on the server.
 
     Raises NotFound, Refused if the host still answers, TryAgain.
     """
-    membership = _joined(home)
+    membership = _joined(desk.home)
     if name == membership.name:
         raise BadInput(f"leave: this is {name}; omit the name to take this host out")
-    with closing(Ledger.open(home)) as ledger, api(shared_server(home, membership)) as client:
+    with desk.writing() as ledger, api(shared_server(desk.home, membership)) as client:
         rows = _deployments(client, name)
         try:
-            ledger.hosts.leave(name)
+            ledger.hosts.leave(actor, reason, name=name)
         except NotFound:
             # A former call may have been interrupted after it.
             if not rows and client.get(_queue(name)).is_missing:

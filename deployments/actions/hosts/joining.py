@@ -25,6 +25,7 @@ from catchment.ledger import Ledger
 from catchment.runtime import addresses, atomic_files, installation, secret_references
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, checked_name, own_login
+from deployments.actions.desk import Desk
 from deployments.runs.work_pool import ensure_pool
 from deployments.server.client import Client, ServerError, api, checks
 from deployments.server.environment import TRIED_PREFECT, checked_login, is_tried
@@ -51,13 +52,22 @@ class JoinRequest:
     login: str | None = None
 
 
-def join(home: Home, request: JoinRequest, ask: Callable[[], str], warn: Callable[[str], None]) -> Membership:
+def join(
+    desk: Desk,
+    request: JoinRequest,
+    actor: str,
+    reason: str = "",
+    *,
+    ask: Callable[[], str],
+    warn: Callable[[str], None],
+) -> Membership:
     """Make the home a host of a shared library. May be called again, for example with another login.
 
     `ask` obtains the login of the server from the operator. `warn` receives differences of clocks. Raises CatchmentError at
     the first check that fails; the home is unchanged then.
     """
-    before = Membership.of(home.make())
+    home = desk.home.make()
+    before = Membership.of(home)
     name = checked_name(request.name or (before.name if before else _name_of_machine()))
     if before and before.name != name:
         raise Refused(f"join: this home is the host {before.name}; run `catchment leave` before it gets another name")
@@ -80,7 +90,7 @@ def join(home: Home, request: JoinRequest, ask: Callable[[], str], warn: Callabl
         else:
             home.authorities.unlink(missing_ok=True)
         membership = Membership(name, state.server, reference, request.takes_any)
-        skews = {"the server": skew, "the database": _register(home, url, membership, before)}
+        skews = {"the server": skew, "the database": _register(home, url, membership, before, actor, reason)}
         ensure_pool(state, membership.queues)
         for whose, seconds in skews.items():
             if abs(seconds) > _SKEW_SECONDS:
@@ -202,7 +212,9 @@ def _store_login(home: Home, login: str) -> str:
     return f"file:{own_login(home)}"
 
 
-def _register(home: Home, url: str, membership: Membership, before: Membership | None) -> float:
+def _register(
+    home: Home, url: str, membership: Membership, before: Membership | None, actor: str, reason: str
+) -> float:
     """Record the host here, then in the ledger. Return by how many seconds the clock of the database is ahead.
 
     A ledger that does not accept this host leaves the home as it was.
@@ -212,7 +224,9 @@ def _register(home: Home, url: str, membership: Membership, before: Membership |
     replace(membership, unfinished="join").record(home)
     try:
         with closing(Ledger.open(home)) as ledger:
-            ledger.hosts.join(membership.name, takes_any=membership.takes_any, version=installation.version())
+            ledger.hosts.join(
+                membership.name, actor, reason, takes_any=membership.takes_any, version=installation.version()
+            )
             if before is None or before.unfinished:
                 chain.take_up(home, ledger, "joined")
             skew = ledger.now().timestamp() - time.time()

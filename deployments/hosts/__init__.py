@@ -1,1 +1,0 @@
-"""Joining a library that several hosts share, and leaving it."""
