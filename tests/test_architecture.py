@@ -27,6 +27,26 @@ OURS = {
     "benchmarks",
     "tests",
 }
+CONSOLE_BESIDE_ACTIONS = {
+    "deployments.health.announcing.AlertSettings": "`config validate` checks the settings of alerts",
+    "deployments.health.bundle": "`doctor --bundle` writes a file for a bug report",
+    "deployments.health.checks": "`health` runs the checks",
+    "deployments.health.doctor": "`doctor` runs the examinations",
+    "deployments.runs.runs": "`sync --wait` and `demo` follow a run",
+    "deployments.server.logs": "`up` chooses the format of the logs",
+    "deployments.server.planned": "the plans of the server are shown",
+    "deployments.server.ports": "`up` chooses where the page listens",
+    "deployments.server.running.Running": "what runs is shown",
+    "deployments.server.running.require_running": "what runs is shown",
+    "deployments.server.running.running": "what runs is shown",
+    "deployments.server.running.transition": "what starts or stops is shown",
+    "deployments.sources.prefect_file.Schedule": "a schedule is shown",
+    "deployments.sources.sources_file.SourceEntry": "the type of what `Desk.entries` returns",
+    "deployments.supervisor": "`up`, `down` and `demo` start and stop the system",
+    "deployments.watch.webhook": "`webhook serve` listens in its own process",
+    "tasks.run_states": "states of runs have names",
+}
+"""What the command line may import of the rooms below the actions, with the reason. None of it changes a library."""
 MAY_IMPORT = {
     "catchment": {"catchment"},
     "connectors": {
@@ -71,7 +91,10 @@ MAY_IMPORT = {
         "deployments.server.running",
         "web.guard",
     },
-    "console": {"console", "assistant", "deployments", "flows", "tasks", "connectors", "sinks", "catchment"},
+    "console": {
+        *("console", "assistant", "connectors", "sinks", "catchment", "deployments.actions"),
+        *CONSOLE_BESIDE_ACTIONS,
+    },
     "web": {"web", "deployments.actions", "catchment"},
 }
 COMPOSITION = {
@@ -236,6 +259,11 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
     assert wrong == []
 
 
+def test_each_exception_of_the_console_is_needed() -> None:
+    imported = {name for path in _modules("console") for name, _ in _imports(path)}
+    assert {name for name in CONSOLE_BESIDE_ACTIONS if not any(_allowed(one, {name}) for one in imported)} == set()
+
+
 def test_ledger_is_imported_through_its_facade_alone() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
@@ -298,6 +326,22 @@ def test_results_of_another_process_are_shown_without_a_database() -> None:
     loaded = "import sys, catchment.search.remote, catchment.runtime.web_process; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert {"catchment.ledger", "sqlalchemy", "numpy", "pydantic"}.isdisjoint(modules)
+
+
+def test_what_people_use_loads_no_prefect() -> None:
+    """The modules of the page, the actions, the commands and the assistants. Prefect takes a second and 100 MB."""
+    script = """
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+for package in ("web", "deployments.actions", "console", "assistant"):
+    for found in walk_packages(import_module(package).__path__, f"{package}."):
+        import_module(found.name)
+        if "prefect" in sys.modules:
+            sys.exit(found.name)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("folder", ROOMS)

@@ -112,11 +112,10 @@ def validate() -> None:
     Example: catchment config validate
     """
     from deployments.health.announcing import AlertSettings
-    from deployments.sources.sources_file import SourcesFile
 
-    file = SourcesFile.load(session.home().sources_file)
+    entries = session.desk().entries()
     AlertSettings.load(session.home())
-    render.say(f"sources.yaml: valid, {render.count(len(file.entries), 'source')}")
+    render.say(f"sources.yaml: valid, {render.count(len(entries), 'source')}")
 
 
 @config_app.command("show")
@@ -126,10 +125,9 @@ def show_config(as_json: arguments.Json = False) -> None:
     Example: catchment config show --json
     """
     from catchment.ledger import without_password
-    from deployments.sources.sources_file import SourcesFile
 
     home = session.home()
-    entries = SourcesFile.load(home.sources_file).entries
+    entries = session.desk().entries().values()
     shown = [ConfiguredSource(entry.name, entry.kind, entry.settings.model_dump(mode="json")) for entry in entries]
     ledger = without_password(home.database_url)
     if as_json:

@@ -108,7 +108,7 @@ def add(
     if priority:
         given["priority"] = priority
     from deployments.actions import outcomes, sources
-    from deployments.sources.entries import Timing
+    from deployments.actions.desk import Timing
 
     new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce, on))
     until = consent.end_of(agreed_for)
@@ -150,7 +150,7 @@ def set_source(
     Example: catchment sources set notes exclude=*.tmp limits.max_mb=20 --every 1h --dry-run
     """
     from deployments.actions import outcomes, sources
-    from deployments.sources.entries import Timing
+    from deployments.actions.desk import Timing
 
     desk = session.desk()
     given = settings(assignments or []) | ({"priority": priority} if priority else {})

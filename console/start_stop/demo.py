@@ -26,7 +26,7 @@ from console.start_stop.web_page import signin_link
 
 if TYPE_CHECKING:
     from deployments.runs.runs import RunView
-    from deployments.supervisor.supervisor import Running
+    from deployments.server.running import Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _own(source: Path) -> _Source:
 
 def _add(source: _Source) -> None:
     from deployments.actions import sources
-    from deployments.sources.entries import Timing
+    from deployments.actions.desk import Timing
 
     desk = session.desk()
     if source.name not in desk.entries():

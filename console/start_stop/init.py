@@ -90,8 +90,8 @@ def init() -> int:
 
 def _ask() -> NewSource:
     """Ask for the folder until it can be read, and whether to watch it."""
+    from deployments.actions.desk import Timing
     from deployments.actions.sources import ADDRESSES, NewSource
-    from deployments.sources.entries import Timing
 
     render.say("Catchment reads a folder into a searchable library. The folder is not changed.\n")
     vaults = _vaults()

@@ -198,6 +198,41 @@ def test_quick_commands_load_neither_prefect_nor_pydantic(filled: Path, process:
     assert response.out.splitlines()[-1] == "loaded: []"
 
 
+SHOWING = (
+    *("status", "search hive", "show Hive.md", "why Hive.md", "history Hive.md", "hosts", "health", "doctor", "model"),
+    *(
+        "sources list",
+        "sources show notes",
+        "syncs list",
+        "jobs list",
+        "quarantine list",
+        "queue stats",
+        "incidents list",
+    ),
+    *("consent list", "throttle show", "deletions list", "sinks list", "backup --list", "audit list", "config show"),
+)
+ACTING = (
+    *("sources pause notes", "sources resume notes", "throttle set notes --per-hour 5", "throttle clear notes"),
+    *("consent give notes", "model off", "audit key rotate", "quarantine retry --all", "backup"),
+    *("sinks add jsonl {home}/copy --name copy", "sinks pause copy", "sinks remove copy", "ledger adopt"),
+)
+
+
+@pytest.mark.parametrize("commands", [SHOWING, ACTING], ids=["showing", "acting"])
+def test_commands_load_no_prefect(filled: Path, process: Cli, commands: tuple[str, ...]) -> None:
+    lines = [command.format(home=filled.parent) for command in commands]
+    script = (
+        "import sys\n"
+        "from console.main import main\n"
+        f"for line in {lines!r}:\n"
+        "    code = main(line.split())\n"
+        "    if code not in (0, 1) or 'prefect' in sys.modules:\n"
+        "        sys.exit(f'{line}: exit code {code}')\n"
+    )
+    response = process(script=script)
+    assert response.code == 0, response.err
+
+
 def test_the_help_loads_no_library_at_all(process: Cli) -> None:
     script = (
         "import sys\n"
