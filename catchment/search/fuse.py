@@ -36,30 +36,30 @@ def fuse(
         by_conversation: The messages of a conversation are one result.
     """
     near: dict[int, Ranked] = {}
-    for one in by_meaning:
-        near.setdefault(key(one, by_conversation), one)
-    merged = [_merged(one, near.pop(key(one, by_conversation), None)) for one in by_words]
+    for result in by_meaning:
+        near.setdefault(key(result, by_conversation), result)
+    merged = [_merged(result, near.pop(key(result, by_conversation), None)) for result in by_words]
 
-    def added(one: Ranked, share: float = _WORDS) -> Ranked:
-        meaning = 0.0 if one.cosine is None else (1 - _WORDS) * scaled(one.cosine)
-        return replace(one, score=share * one.score + meaning)
+    def added(result: Ranked, share: float = _WORDS) -> Ranked:
+        meaning = 0.0 if result.cosine is None else (1 - _WORDS) * scaled(result.cosine)
+        return replace(result, score=share * result.score + meaning)
 
-    both = [added(one) for one in merged[:DEPTH]]
+    both = [added(result) for result in merged[:DEPTH]]
     # Below the depth the words do not count, so that the position is the same if only the meaning is known.
-    both += [added(one, 0) for one in [*merged[DEPTH:], *near.values()] if one.cosine is not None]
-    rest = [added(one) for one in merged[DEPTH:] if one.cosine is None]
-    return sorted(both, key=lambda one: (-one.score, one.content_id)) + rest
+    both += [added(result, 0) for result in [*merged[DEPTH:], *near.values()] if result.cosine is not None]
+    rest = [added(result) for result in merged[DEPTH:] if result.cosine is None]
+    return sorted(both, key=lambda result: (-result.score, result.content_id)) + rest
 
 
-def key(one: Ranked, by_conversation: bool) -> int:
+def key(result: Ranked, by_conversation: bool) -> int:
     """Return the number that two results have in common if they are shown as one."""
     # A conversation has the number of a content in it, so no content outside the conversation has the same.
-    return one.conversation if by_conversation and one.conversation is not None else one.content_id
+    return result.conversation if by_conversation and result.conversation is not None else result.content_id
 
 
-def _merged(one: Ranked, near: Ranked | None) -> Ranked:
+def _merged(result: Ranked, near: Ranked | None) -> Ranked:
     if near is None:
-        return one
-    if one.chunk_id is None:
-        one = replace(one, chunk_id=near.chunk_id, part=near.part)
-    return replace(one, semantic_rank=near.semantic_rank, cosine=near.cosine)
+        return result
+    if result.chunk_id is None:
+        result = replace(result, chunk_id=near.chunk_id, part=near.part)
+    return replace(result, semantic_rank=near.semantic_rank, cosine=near.cosine)

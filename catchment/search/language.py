@@ -76,7 +76,7 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
     """
     filters: list[Filter] = []
     words: list[str] = []
-    done, newest_first = 0, False
+    position, newest_first = 0, False
     for match in _FILTER.finditer(text):
         minus, name, quoted, bare = match.groups()
         name = name.lower()
@@ -95,9 +95,9 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
         else:
             filters.append(_filter(name, value, bool(minus), sources, now))
         newest_first |= name == _SORT
-        words.append(text[done : match.start()])
-        done = match.end()
-    words.append(text[done:])
+        words.append(text[position : match.start()])
+        position = match.end()
+    words.append(text[position:])
     query = parse_words(" ".join(words))
     query = replace(query, filters=tuple(dict.fromkeys(filters)), newest_first=newest_first)
     number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
@@ -109,12 +109,12 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
 def parse_words(words: str) -> Query:
     """Read words, "phrases", prefix*, -without and this OR that. Ignores punctuation. Every text is valid."""
     parts = [_part(*match.groups()) for match in _PART.finditer(unicodedata.normalize("NFC", words))]
-    wanted: list[list[Term]] = []
+    alternatives: list[list[Term]] = []
     unwanted: list[Term] = []
     joins = False
     for part in parts:
         if part is None:
-            joins = bool(wanted)
+            joins = bool(alternatives)
             continue
         is_unwanted, term = part
         if not term.words:
@@ -122,11 +122,11 @@ def parse_words(words: str) -> Query:
         if is_unwanted:
             unwanted.append(term)
         elif joins:
-            wanted[-1].append(term)
+            alternatives[-1].append(term)
             joins = False
         else:
-            wanted.append([term])
-    groups: Iterable[AnyOf] = (tuple(dict.fromkeys(group)) for group in wanted)
+            alternatives.append([term])
+    groups: Iterable[AnyOf] = (tuple(dict.fromkeys(group)) for group in alternatives)
     return Query(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(unwanted)))
 
 
@@ -235,15 +235,15 @@ def _known(name: str, value: str, among: Iterable[str]) -> None:
         raise BadInput(f"{name}:{value} is not known; {remedy}")
 
 
-def nearest_name(wanted: Filter, names: Iterable[str], sources: Collection[str]) -> str | None:
+def nearest_name(condition: Filter, names: Iterable[str], sources: Collection[str]) -> str | None:
     """Return the most similar tag or folder, as a filter; or the source that `in:` names instead of a folder."""
-    name = wanted.values[0].lower()
-    if wanted.name is FilterName.IN and (source := {each.lower(): each for each in sources}.get(name)):
+    name = condition.values[0].lower()
+    if condition.name is FilterName.IN and (source := {each.lower(): each for each in sources}.get(name)):
         return f"{FilterName.SOURCE}:{source}"
     close = get_close_matches(name, names, 1)
     if not close:
         return None
-    return f'{wanted.name}:"{close[0]}"' if " " in close[0] else f"{wanted.name}:{close[0]}"
+    return f'{condition.name}:"{close[0]}"' if " " in close[0] else f"{condition.name}:{close[0]}"
 
 
 def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
@@ -254,16 +254,16 @@ def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
         if words in ("today", "yesterday"):
             first = today - timedelta(days=words == "yesterday")
             last = first
-        elif found := _RELATIVE.fullmatch(words):
-            first, last = _whole(found[2], today)
-            if found[1] == "last":
-                first, last = _whole(found[2], first - timedelta(days=1))
-        elif found := _LAST.fullmatch(words):
-            first, last = today - timedelta(days=int(found[1]) * _UNITS[found[2]]), today
+        elif match := _RELATIVE.fullmatch(words):
+            first, last = _whole(match[2], today)
+            if match[1] == "last":
+                first, last = _whole(match[2], first - timedelta(days=1))
+        elif match := _LAST.fullmatch(words):
+            first, last = today - timedelta(days=int(match[1]) * _UNITS[match[2]]), today
         elif (day_name := words.removeprefix("last ")) in _WEEKDAYS:
             first = last = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(day_name)) % 7)
-        elif found := _DAYS.fullmatch(words):
-            year, month, day = (int(part) if part else None for part in found.groups())
+        elif match := _DAYS.fullmatch(words):
+            year, month, day = (int(part) if part else None for part in match.groups())
             first = date(year or 1, month or 1, day or 1)
             last = first if day else _whole("month" if month else "year", first)[1]
         elif ago := duration(words):

@@ -60,14 +60,14 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
     begin, end = _near(match)
     text = match.passage[begin:end]
     parts = [(start - begin, stop - begin) for start, stop in match.parts if begin <= start and stop <= end]
-    found = marks(text, patterns, parts)
-    best = _best(found, weights)
+    marked = marks(text, patterns, parts)
+    best = _best(marked, weights)
     return Hit(
         document=shown.document,
         title=shown.title,
         source=shown.source,
         item=shown.item,
-        snippet=snippet(text, found, best, is_code=is_code(shown.media_type)),
+        snippet=snippet(text, marked, best, is_code=is_code(shown.media_type)),
         score=ranked.score,
         places=tuple((copy.source, copy.item) for copy in match.copies),
         thread=ranked.conversation,
@@ -119,12 +119,12 @@ def _best(marked: Sequence[_Mark], weights: Sequence[float]) -> _Mark | None:
 
 def snippet(text: str, marked: Sequence[_Mark], best: _Mark | None, *, is_code: bool = False) -> str:
     """Return one line of text around the best mark, with the marked words in [brackets] and without other markup."""
-    pieces, done = [], 0
+    pieces, position = [], 0
     for mark in marked:
         begin, end, _ = mark
-        pieces += [text[done:begin], _BEST if mark == best else _BEGIN, text[begin:end], _END]
-        done = end
-    line = "".join([*pieces, text[done:]])
+        pieces += [text[position:begin], _BEST if mark == best else _BEGIN, text[begin:end], _END]
+        position = end
+    line = "".join([*pieces, text[position:]])
     for markup, plain in () if is_code else _MARKUP:
         line = markup.sub(plain, line)
     line = " ".join(line.split())
@@ -149,15 +149,15 @@ def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_M
     folded = Folded(text)
     words = "|".join(f"({words})" for words in patterns)
     matched = re.finditer(words, folded.text) if words else ()
-    spans = [(*folded.span(*one.span()), one.lastindex or 0) for one in matched if one[0]]
-    found: list[_Mark] = []
+    spans = [(*folded.span(*match.span()), match.lastindex or 0) for match in matched if match[0]]
+    matches: list[_Mark] = []
     for begin, end, number in sorted(
         [*((begin, end, number - 1) for begin, end, number in spans), *((*span, len(patterns)) for span in parts)],
         key=lambda mark: (mark[0], -mark[1]),
     ):
-        if begin < end and (not found or begin >= found[-1][1]):
-            found.append((begin, end, number))
-    return found
+        if begin < end and (not matches or begin >= matches[-1][1]):
+            matches.append((begin, end, number))
+    return matches
 
 
 def pattern(term: Term) -> str:

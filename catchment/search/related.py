@@ -35,12 +35,12 @@ class RelatedDocument:
 
 def relations(ledger: Ledger, shown: Shown) -> list[RelatedDocument]:
     """Return the links to and from a document, its conversation and attachments, and its copies."""
-    found = [*_conversation(shown), *_attachments(shown), *_copies(shown)]
+    others = [*_conversation(shown), *_attachments(shown), *_copies(shown)]
     if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
         source = ledger.sources.get(shown.source).id
         named = {name.locator: name for name in ledger.library.names(source)}
-        return [*_linked(shown, named, files(ledger, source)), *found]
-    return found
+        return [*_linked(shown, named, files(ledger, source)), *others]
+    return others
 
 
 def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedDocument]:
@@ -62,10 +62,10 @@ def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedD
 def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) -> list[Hit]:
     """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff."""
     floor = meaning.chance.floor
-    near = [one for one in meaning.related(content_id, limit) if one.cosine >= floor]
+    near = [hit for hit in meaning.related(content_id, limit) if hit.cosine >= floor]
     ranked = [
-        Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine, part=one.part)
-        for rank, one in enumerate(near, 1)
+        Ranked(hit.content_id, hit.chunk_id, hit.cosine, semantic_rank=rank, cosine=hit.cosine, part=hit.part)
+        for rank, hit in enumerate(near, 1)
     ]
     return present(ledger, ranked, Query((), ()), ())
 
@@ -83,10 +83,10 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
     written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
     targets = dict.fromkeys(path for link in written if (path := index.resolve(link.target, shown.item)))
     sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
-    found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
+    pairs = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
     return [
-        RelatedDocument(how, named[item].document, named[item].title, shown.source, item)
-        for how, item in found
+        RelatedDocument(relation, named[item].document, named[item].title, shown.source, item)
+        for relation, item in pairs
         if item in named and item != shown.item
     ]
 
@@ -97,8 +97,8 @@ def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
         if message.document == shown.document:
             is_earlier = False
             continue
-        how = "earlier in the conversation" if is_earlier else "later in the conversation"
-        yield RelatedDocument(how, message.document, message.title, message.source, message.item)
+        relation = "earlier in the conversation" if is_earlier else "later in the conversation"
+        yield RelatedDocument(relation, message.document, message.title, message.source, message.item)
 
 
 def _attachments(shown: Shown) -> Iterator[RelatedDocument]:

@@ -139,11 +139,11 @@ class Results:
         if understood.unknown:
             return f"no document is found by {' or '.join(understood.unknown)}"
         if self.corrected and self.hits:
-            how = (
+            replacements = (
                 f"{' or '.join(word.corrections)} {'as well as' if word.count else 'instead of'} {word.text}"
                 for word in self.corrected
             )
-            return f"showing results for {', '.join(how)}"
+            return f"showing results for {', '.join(replacements)}"
         if self.is_partial and not understood.is_sentence and any(hit.lexical_rank for hit in self.hits):
             return "no document has all the words; these have some of them or a similar meaning"
         return ""

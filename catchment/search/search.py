@@ -28,13 +28,13 @@ from catchment.ledger import (
     storable_text,
     time_limit,
 )
-from catchment.search.asked import Asked, understand
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
 from catchment.search.search_plan import NEAR_ALONE, SearchPlan, any_word
 from catchment.search.task_search import find_tasks, wants_tasks
+from catchment.search.widened_query import WidenedQuery, understand
 
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex
@@ -105,9 +105,9 @@ def search_without_meaning(
     ledger: Ledger, text: str, now: datetime, reason: str, *, limit: int, offset: int, by_conversation: bool = False
 ) -> Results:
     """Search by words, because the meaning cannot be searched. The results have the reason if it would have been."""
-    found = search(ledger, text, now, lanes=Lanes.WORDS, limit=limit, offset=offset, by_conversation=by_conversation)
+    results = search(ledger, text, now, lanes=Lanes.WORDS, limit=limit, offset=offset, by_conversation=by_conversation)
     is_on = ledger.embeddings.setting != OFF and ledger.embeddings.searched() is not None
-    return replace(found, meaning_off=reason) if is_on and found.understood.words else found
+    return replace(results, meaning_off=reason) if is_on and results.understood.words else results
 
 
 def _unknown(ledger: Ledger, typed: Query, kinds: Mapping[str, str]) -> Iterator[str]:
@@ -224,44 +224,44 @@ class _Run:
 
 def _scaled(ranking: Ranking, coverage: float = 1.0) -> Ranking:
     """Return for each score the root of its share of the best one, times the square of the share of words that occur."""
-    best = max((one.score for one in ranking.ranked), default=1.0) or 1.0
+    best = max((result.score for result in ranking.ranked), default=1.0) or 1.0
     # A list without words has times as scores, which are negative before 1970.
-    shares = (max(one.score / best, 0.0) for one in ranking.ranked)
+    shares = (max(result.score / best, 0.0) for result in ranking.ranked)
     scores = (math.sqrt(share) * coverage**2 for share in shares)
     return ranking._replace(
-        ranked=[replace(one, score=score) for one, score in zip(ranking.ranked, scores, strict=True)]
+        ranked=[replace(result, score=score) for result, score in zip(ranking.ranked, scores, strict=True)]
     )
 
 
-def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ranking:
+def _covered(ledger: Ledger, widened: WidenedQuery, query: Query, ranking: Ranking) -> Ranking:
     """Multiply each score by the square of the share of the query's words near each other in the passage, or in the names."""
-    texts, weights = ledger.library.words(ranking.ranked), asked.weights(query.wanted)
-    sought = frozenset(map(_written, chain.from_iterable(query.wanted)))
+    texts, weights = ledger.library.words(ranking.ranked), widened.weights(query.wanted)
+    terms = frozenset(map(_written, chain.from_iterable(query.wanted)))
 
     @cache
-    def coverage(found: frozenset[str]) -> float:
-        return asked.coverage(query.wanted, weights, lambda term: _written(term) in found)
+    def coverage(matches: frozenset[str]) -> float:
+        return widened.coverage(query.wanted, weights, lambda term: _written(term) in matches)
 
-    def best(one: Ranked) -> float:
-        return max(map(coverage, _near_each_other(sought, *texts.get(one.content_id, ("", "")))))
+    def best(result: Ranked) -> float:
+        return max(map(coverage, _near_each_other(terms, *texts.get(result.content_id, ("", "")))))
 
-    scored = [replace(one, score=one.score * best(one) ** 2) for one in ranking.ranked]
-    scored.sort(key=lambda one: (-one.score, one.content_id))
-    placed = [replace(one, lexical_rank=rank) for rank, one in enumerate(scored, 1)]
+    scored = [replace(result, score=result.score * best(result) ** 2) for result in ranking.ranked]
+    scored.sort(key=lambda result: (-result.score, result.content_id))
+    placed = [replace(result, lexical_rank=rank) for rank, result in enumerate(scored, 1)]
     return ranking._replace(ranked=placed, total=len(placed))
 
 
-def _near_each_other(sought: frozenset[str], names: str, passage: str) -> Iterator[frozenset[str]]:
+def _near_each_other(terms: frozenset[str], names: str, passage: str) -> Iterator[frozenset[str]]:
     """Yield what occurs in each part of a passage, and what occurs in the names with each."""
-    named = frozenset(text for text in sought if text in names)
+    named = frozenset(text for text in terms if text in names)
     yield named
     steps: defaultdict[int, set[str]] = defaultdict(set)
-    for text in sought - named:
+    for text in terms - named:
         place = passage.find(text)
         while place >= 0:
             steps[place // _STEP].add(text)
             place = passage.find(text, place + 1)
-    yield from (named | found | steps.get(step + 1, frozenset()) for step, found in steps.items())
+    yield from (named | matches | steps.get(step + 1, frozenset()) for step, matches in steps.items())
 
 
 def _written(term: Term) -> str:

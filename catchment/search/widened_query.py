@@ -33,7 +33,7 @@ _EDGES = ".,;:!?()[]{}<>'…"
 
 
 @dataclass(frozen=True)
-class Asked:
+class WidenedQuery:
     """A query with the words that it is widened to.
 
     Attributes:
@@ -42,7 +42,7 @@ class Asked:
         words: What the library has of each word.
         literal: Why its words are meant as they are, such as "phrase"; None for words of a language.
         is_sentence: A document need not have all its words.
-        found: In how many passages and names each word and form occurs.
+        counts: In how many passages and names each word and form occurs.
         passages: About how many there are.
     """
 
@@ -51,12 +51,12 @@ class Asked:
     words: tuple[Word, ...]
     literal: str | None
     is_sentence: bool
-    found: Mapping[str, int] = field(repr=False)
+    counts: Mapping[str, int] = field(repr=False)
     passages: int
 
     def weights(self, groups: Iterable[AnyOf]) -> list[float]:
         """Return the weight of each group of words: the rarer, the higher."""
-        numbers = (max(self.found.get(term.words, 0) for term in group) for group in groups)
+        numbers = (max(self.counts.get(term.words, 0) for term in group) for group in groups)
         return [math.log(1 + (1 + self.passages) / (1 + number)) for number in numbers]
 
     def has(self, term: Term) -> bool:
@@ -81,29 +81,29 @@ class Asked:
 
     def without_common(self) -> Query:
         """Return the query without words of every other text, such as "the"; unchanged if there are no others."""
-        return _without_common(self.query, self.found, self.passages)
+        return _without_common(self.query, self.counts, self.passages)
 
 
-def understand(typed: Query, vocabulary: Vocabulary) -> Asked:
+def understand(typed: Query, vocabulary: Vocabulary) -> WidenedQuery:
     """Widen a query and determine its kind."""
     languages = vocabulary.languages() | {_DEFAULT}
     terms = [term for group in typed.wanted for term in group]
     grammar = spoken([term.words for term in terms], languages)
     literal = _literal(terms)
     is_sentence = literal not in {"phrase", "prefix"} and _is_sentence(typed, grammar)
-    found, passages, subject = dict[str, int](), vocabulary.passages(), typed
+    counts, passages, subject = dict[str, int](), vocabulary.passages(), typed
     if is_sentence:
         literal = None
         pieces = replace(typed, wanted=tuple(chain.from_iterable(map(_pieces, typed.wanted))))
-        found = vocabulary.among({term.words for group in pieces.wanted for term in group})
-        subject = _without_common(pieces, found, passages, set().union(*grammar.values()))
+        counts = vocabulary.among({term.words for group in pieces.wanted for term in group})
+        subject = _without_common(pieces, counts, passages, set().union(*grammar.values()))
     query, words, others = widen(subject, vocabulary, grammar or languages)
-    return Asked(typed, query, tuple(words), literal, is_sentence, {**found, **others}, passages)
+    return WidenedQuery(typed, query, tuple(words), literal, is_sentence, {**counts, **others}, passages)
 
 
-def _without_common(query: Query, found: Mapping[str, int], passages: int, grammar: Collection[str] = ()) -> Query:
+def _without_common(query: Query, counts: Mapping[str, int], passages: int, grammar: Collection[str] = ()) -> Query:
     def number(group: AnyOf) -> int:
-        return 0 if group[0].is_quoted else found.get(group[0].words, 0)
+        return 0 if group[0].is_quoted else counts.get(group[0].words, 0)
 
     def is_grammar(group: AnyOf) -> bool:
         is_rare = len(grammar) == 1 and 0 < number(group) < passages * _COMMON_GRAMMAR
@@ -112,8 +112,8 @@ def _without_common(query: Query, found: Mapping[str, int], passages: int, gramm
     content = [group for group in query.wanted if not is_grammar(group)]
     rare = [group for group in content if number(group) <= max(_COMMON_AT_LEAST, passages * _COMMON)]
     # Words that occur nowhere are no reason to leave out words that occur.
-    kept = rare if any(map(number, rare)) else content
-    return replace(query, wanted=tuple(kept) or query.wanted)
+    groups = rare if any(map(number, rare)) else content
+    return replace(query, wanted=tuple(groups) or query.wanted)
 
 
 def _is_sentence(query: Query, grammar: Mapping[str, Collection[str]]) -> bool:
@@ -131,8 +131,8 @@ def _pieces(group: AnyOf) -> Iterator[AnyOf]:
     if group[0].substring is None or len(group[0].text) < _LONGEST_RUN:
         yield group
         return
-    found = [piece for piece in PARTICLES.split(group[0].text) if len(piece.strip(_EDGES + "。？！、，")) > 1]
-    yield from ((Term(piece, prefix=False),) for piece in dict.fromkeys(found or [group[0].text]))
+    pieces = [piece for piece in PARTICLES.split(group[0].text) if len(piece.strip(_EDGES + "。？！、，")) > 1]
+    yield from ((Term(piece, prefix=False),) for piece in dict.fromkeys(pieces or [group[0].text]))
 
 
 def _literal(terms: Collection[Term]) -> str | None:
