@@ -36,6 +36,6 @@ def acts(
         source_id = None if source is None else trail.source_id(source)
         names = trail.sources()
     return [
-        Act(one.id, one.at, one.actor, one.event, names.get(one.source_id or 0, (None,))[0], one.item_id, one.reason)
-        for one in reversed(ledger.history.trail(limit, source_id=source_id, since=since, actor=actor))
+        Act(row.id, row.at, row.actor, row.event, names.get(row.source_id or 0, (None,))[0], row.item_id, row.reason)
+        for row in reversed(ledger.history.trail(limit, source_id=source_id, since=since, actor=actor))
     ]

@@ -18,7 +18,7 @@ from catchment.audit.signed_log import (
     read,
     standing_of,
 )
-from catchment.audit.signing import kept, signing
+from catchment.audit.signing import log_and_key, signing
 from catchment.audit.tree import Tree
 from catchment.audit.verify import ERASED, FIELDS, RESTORED, Replay
 from catchment.errors import Refused, TryAgain
@@ -51,12 +51,12 @@ def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
 
     `sign`: add a checkpoint if nothing is wrong. Raises TryAgain if the library was restored meanwhile.
     """
-    lines, key = kept(home)
-    found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
-    if sign and not found.problems:
+    lines, key = log_and_key(home)
+    verified, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
+    if sign and not verified.problems:
         with signing(home, since=lines) as signer:
             signer.remember(now)
-    return found
+    return verified
 
 
 def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str) -> int:
@@ -66,10 +66,10 @@ def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str)
     and would miss these rows. Raises TryAgain if it was erased or restored meanwhile.
     """
     ledger.require_owner(alone=True)
-    lines, key = kept(home)
-    found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
-    if found.problems:
-        raise Refused(f"audit: the history is broken ({found.problems[0]}); nothing was erased")
+    lines, key = log_and_key(home)
+    verified, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
+    if verified.problems:
+        raise Refused(f"audit: the history is broken ({verified.problems[0]}); nothing was erased")
 
     def permit(present: Sequence[int], permitted: Sequence[int]) -> None:
         rows = digest_of_rows(present)
@@ -85,8 +85,8 @@ def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str)
 def sign_restore(
     home: Home,
     copy: Ledger,
-    theirs: bytes,
-    made: datetime | None,
+    backup_log: bytes,
+    at: datetime | None,
     replaced: int,
     actor: str,
     reason: str,
@@ -94,32 +94,34 @@ def sign_restore(
     """Add a restore to the history of a copy that is about to replace the ledger, and sign it.
 
     If it is killed before it replaces the ledger, `verify` finds what it found before. Pass the returned checkpoint to
-    `confirm_restore` when the ledger is replaced. `theirs`: the checkpoints of the backup. Those of another home are kept, too.
-    `made`: the time of the backup, if known. `replaced`: the number of rows of the replaced history, 0 if unknown.
+    `confirm_restore` when the ledger is replaced.
+
+    `backup_log`: the checkpoints of the backup. Those of another home are kept, too. `at`: the time of the backup, if known.
+    `replaced`: the number of rows of the replaced history, 0 if unknown.
 
     Raises HomeUnavailable.
     """
-    ours, key = kept(home)
-    other = other_home(theirs, ours, key)
-    found, now, tree = _checked(copy, lambda trail: _of_backup(trail, theirs, ours, other))
-    if made is None:
-        made = max((event.at for event in copy.history.trail(1, actor="")), default=copy.now())
-    time = f"{made.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    replaced = replaced or max((line.head.size for line in read(ours)), default=0)
-    what = in_words(time, found.rows, replaced, found.signed, other)
-    copy.history.note(RESTORED, actor, f"{what}; {reason}" if reason else what)
+    home_log, key = log_and_key(home)
+    other = other_home(backup_log, home_log, key)
+    verified, now, tree = _checked(copy, lambda trail: _of_backup(trail, backup_log, home_log, other))
+    if at is None:
+        at = max((event.at for event in copy.history.trail(1, actor="")), default=copy.now())
+    time = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    replaced = replaced or max((line.head.size for line in read(home_log)), default=0)
+    facts = in_words(time, verified.rows, replaced, verified.signed, other)
+    copy.history.note(RESTORED, actor, f"{facts}; {reason}" if reason else facts)
     with copy.trail() as trail:
-        row = trail.proof(found.rows + 1)
+        row = trail.proof(verified.rows + 1)
     tree.extend([row], [False])
     now = replace(now, size=tree.size, root=tree.root())
-    problem = found.problems[0] if found.problems else None
+    problem = verified.problems[0] if verified.problems else None
     with signing(home, is_restore=True) as signer:
-        signer.take_over(theirs)
-        if other and {line.key for line in read(theirs)} & {line.key for line in read(ours)}:
+        signer.take_over(backup_log)
+        if other and {line.key for line in read(backup_log)} & {line.key for line in read(home_log)}:
             problem = (
                 problem or "its checkpoints are by a key that this home has replaced, and not among those of this home"
             )
-        restored = Restoration(time, found.rows, replaced, found.signed, row.hex(), other, problem)
+        restored = Restoration(time, verified.rows, replaced, verified.signed, row.hex(), other, problem)
         signer.remember(now, restored)
     return restored, now
 
@@ -139,23 +141,23 @@ def take_up(home: Home, ledger: Ledger, why: str) -> None:
     If its checkpoints are about another history, as after a restore, the new one says so: rows that it finds erased may be.
     `why`: the past participle. Raises TryAgain after a restore meanwhile, ConfigError, HomeUnavailable.
     """
-    lines, key = kept(home)
-    found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
-    taken = None
-    if found.problems:
-        found, now, _ = _checked(ledger, lambda _: Standing())
+    lines, key = log_and_key(home)
+    verified, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
+    restoration = None
+    if verified.problems:
+        verified, now, _ = _checked(ledger, lambda _: Standing())
         with ledger.trail() as trail:
-            row = trail.proof(found.rows).hex()
+            row = trail.proof(verified.rows).hex()
         time = f"{ledger.now().astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         replaced = max((line.head.size for line in read(lines)), default=0)
-        problem = found.problems[0] if found.problems else None
-        taken = Restoration(time, found.rows - 1, replaced, 0, row, None, problem, why)
+        problem = verified.problems[0] if verified.problems else None
+        restoration = Restoration(time, verified.rows - 1, replaced, 0, row, None, problem, why)
     with signing(home, since=lines, is_restore=True) as signer:
-        signer.remember(now, taken)
+        signer.remember(now, restoration)
 
 
 def standing(trail: Trail, lines: bytes, key: str) -> Standing:
-    """Return what the checkpoints of a home say about its history. `lines`, `key`: see `signing.kept`."""
+    """Return what the checkpoints of a home say about its history. `lines`, `key`: see `signing.log_and_key`."""
     return standing_of(read(lines), key, _in_place(trail))
 
 
@@ -163,14 +165,14 @@ def _in_place(trail: Trail) -> Callable[[Restoration], bool]:
     return lambda restored: trail.proof(restored.rows + 1).hex() == restored.row
 
 
-def _of_backup(trail: Trail, theirs: bytes, ours: bytes, other: str | None) -> Standing:
+def _of_backup(trail: Trail, backup_log: bytes, home_log: bytes, other: str | None) -> Standing:
     """Return the checkpoints that a backup must agree with: its own, and those of this home about the same rows.
 
     After each restore, this home has signed another part of histories. The backup is from the last part with which it agrees. A
     backup of another home (`other`) agrees with it up to the restore or join with which that home took the history over.
     """
-    its = standing(trail, theirs, read(theirs)[-1].key) if theirs else Standing()
-    parts = parts_of(ours)
+    its = standing(trail, backup_log, read(backup_log)[-1].key) if backup_log else Standing()
+    parts = parts_of(home_log)
     tree, agreed = Tree(), set[TreeHead]()
     heads = {line.head for part in parts for line in part if line.head.size}
     ahead = sorted(heads, key=lambda head: head.size)
@@ -181,9 +183,9 @@ def _of_backup(trail: Trail, theirs: bytes, ours: bytes, other: str | None) -> S
         return its
     lines = [line for part in (parts if number is None else parts[: number + 1]) for line in part]
     most = max((restored.rows for restored in its.restored), default=trail.length) if other else trail.length
-    own = standing_of(lines, lines[-1].key, _in_place(trail)) if lines else Standing()
-    known = {head for head in own.heads if head.size <= most}
-    problems = () if other else own.inherited
+    home_standing = standing_of(lines, lines[-1].key, _in_place(trail)) if lines else Standing()
+    known = {head for head in home_standing.heads if head.size <= most}
+    problems = () if other else home_standing.inherited
     return replace(
         its, heads=tuple(sorted({*its.heads, *known}, key=lambda head: head.size)), problems=(*its.problems, *problems)
     )

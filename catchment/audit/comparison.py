@@ -12,7 +12,7 @@ from typing import IO
 
 from catchment.audit import verify
 from catchment.audit.signed_log import read
-from catchment.audit.signing import kept
+from catchment.audit.signing import log_and_key
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
 from catchment.runtime import atomic_files
@@ -67,19 +67,19 @@ def compare(home: Home, ledger: Ledger, file: Path, key: str | None = None) -> C
         folder = Path(name)
         try:
             unpack(file, folder)
-            found = verify.bundle(folder)
+            bundle = verify.bundle(folder)
         except (verify.Broken, tarfile.TarError, ValueError, LookupError, TypeError, RecursionError) as error:
             detail = f": {error}" if isinstance(error, verify.Broken) else ""
             raise BadInput(f"{file.name}: not an intact audit bundle{detail}; use the original file") from error
-        owner = _owner(home, file.name, found.key, key)
+        owner = _owner(home, file.name, bundle.key, key)
         with (folder / "artifacts.jsonl").open(encoding="utf-8") as lines:
-            for one in map(json.loads, lines):
-                then[one["id"]] = (one["hash"], one["text"])
+            for artifact in map(json.loads, lines):
+                then[artifact["id"]] = (artifact["hash"], artifact["text"])
     with ledger.trail() as trail:
-        source_id = None if found.source is None else trail.source_id(found.source)
-        now = {one["id"]: (one["hash"], one["text"]) for one in trail.artifacts(source_id)}
-    fates = {number: _fate(made, now.get(number)) for number, made in then.items()}
-    return Compared(fates, len(now.keys() - then.keys()), found.key, owner)
+        source_id = None if bundle.source is None else trail.source_id(bundle.source)
+        now = {artifact["id"]: (artifact["hash"], artifact["text"]) for artifact in trail.artifacts(source_id)}
+    fates = {number: _fate(artifact, now.get(number)) for number, artifact in then.items()}
+    return Compared(fates, len(now.keys() - then.keys()), bundle.key, owner)
 
 
 def unpack(file: Path, folder: Path) -> None:
@@ -95,17 +95,17 @@ def unpack(file: Path, folder: Path) -> None:
             if entry.type != tarfile.REGTYPE or entry.name not in expected or entry.size < 0:
                 raise tarfile.TarError("an entry does not belong in a bundle")
             expected.remove(entry.name)
-            with (folder / entry.name).open("xb") as made:
-                _copy(tar, made, entry.size)
+            with (folder / entry.name).open("xb") as target:
+                _copy(tar, target, entry.size)
             tar.seek(-entry.size % _BLOCK, 1)
 
 
-def _copy(tar: IO[bytes], made: IO[bytes], size: int) -> None:
+def _copy(tar: IO[bytes], target: IO[bytes], size: int) -> None:
     while size:
         part = tar.read(min(size, _PART))
         if not part:
             raise tarfile.TarError("the file ends within an entry")
-        made.write(part)
+        target.write(part)
         size -= len(part)
 
 
@@ -115,7 +115,7 @@ def _owner(home: Home, name: str, key: str, expected: str | None) -> KeyOwner:
         if key == expected:
             return KeyOwner.NAMED
         raise Refused(f"{name}: signed with another key, {key}; ask the sender of the bundle for the key")
-    lines, present = kept(home)
+    lines, present = log_and_key(home)
     if key == present:
         return KeyOwner.HOME
     signed = read(lines)

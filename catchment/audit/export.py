@@ -25,7 +25,7 @@ import orjson
 
 from catchment import __version__
 from catchment.audit import chain, verify
-from catchment.audit.signing import kept, signing
+from catchment.audit.signing import log_and_key, signing
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger, to_micros
 from catchment.pacing.operator_rules import ALL
@@ -58,16 +58,16 @@ def export(
     if not target.parent.is_dir():
         raise NotFound(f"{target.parent}: no such folder; create it, or name another one")
     signature = target.with_name(f"{target.name}.minisig")
-    lines, key = kept(home)
+    lines, key = log_and_key(home)
     with ExitStack() as stack:
         stack.enter_context(atomic_files.explained())
         files = {name: stack.enter_context(tempfile.TemporaryFile(dir=target.parent)) for name in verify.FILES}
         with ledger.trail() as trail:
             source_id = None if source is None else trail.source_id(source)
             rows = _Rows(files["history.jsonl"], source_id, since)
-            found, now, tree = chain.checked(trail, chain.standing(trail, lines, key), rows.write)
-            if found.problems:
-                problem = found.problems[0]
+            verified, now, tree = chain.checked(trail, chain.standing(trail, lines, key), rows.write)
+            if verified.problems:
+                problem = verified.problems[0]
                 raise Refused(f"audit: {problem[:1].lower()}{problem[1:]}; see `catchment audit verify`")
             files["jobs.jsonl"].writelines(map(flat, trail.jobs(source_id)))
             names = {key: value for key, value in trail.sources().items() if source_id in (None, key)}
@@ -76,7 +76,7 @@ def export(
             )
             files["throttles.jsonl"].writelines(map(_json, trail.throttles(scopes)))
             files["artifacts.jsonl"].writelines(map(flat, trail.artifacts(source_id)))
-        files["proof.json"].write(_json([base64.b64encode(each).decode() for each in tree.cover()]))
+        files["proof.json"].write(_json([base64.b64encode(root).decode() for root in tree.cover()]))
         files["verify.py"].write(Path(verify.__file__).read_bytes())
         # The manifest and both signatures must have one key, which a rotation could replace.
         signer = stack.enter_context(signing(home, since=lines))
@@ -87,7 +87,7 @@ def export(
             "source": source,
             "sources": {str(key): {"name": name, "kind": kind} for key, (name, kind) in names.items()},
             "since": rows.since,
-            "whole": since is None and not found.erased,
+            "whole": since is None and not verified.erased,
             "generated_at": rows.latest,
             "size": now.size,
             "rows": rows.included,
@@ -161,8 +161,8 @@ def _digest(file: IO[bytes]) -> str:
 def _pack(path: Path, files: Mapping[str, IO[bytes] | bytes]) -> None:
     """Write the files as USTAR, by name. Times and owners are 0."""
     with (
-        open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as made,
-        tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+        open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
     ):
         for name, content in sorted(files.items()):
             file = io.BytesIO(content) if isinstance(content, bytes) else content

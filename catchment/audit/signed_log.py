@@ -70,11 +70,11 @@ class Restoration:
         return in_words(self.made, self.rows, self.replaced, self.signed, self.home)
 
 
-def in_words(made: str, rows: int, replaced: int, signed: int, home: str | None) -> str:
+def in_words(at: str, rows: int, replaced: int, signed: int, home: str | None) -> str:
     """Return the facts of a restore that its row in the history has, too."""
     instead = f" in place of {replaced:,}" if replaced else ""
     other = f", by another home, with the key {home}" if home else ""
-    return f"{rows:,} rows{instead}, from the backup of {made}; {signed:,} of them were signed{other}"
+    return f"{rows:,} rows{instead}, from the backup of {at}; {signed:,} of them were signed{other}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,11 @@ class Standing:
     @property
     def permitted(self) -> TreeHead:
         """The checkpoint that permits to erase most rows."""
-        return max(self.heads, key=lambda one: one.erased, default=TreeHead(0, b""))
+        return max(self.heads, key=lambda head: head.erased, default=TreeHead(0, b""))
 
     def permits(self, erased_rows: str) -> bool:
         """Return whether rows with this hash of their numbers may be erased. Older versions signed no hash."""
-        permitted = {each for head in self.heads for each in head.erased_rows}
+        permitted = {rows for head in self.heads for rows in head.erased_rows}
         return not permitted or erased_rows in permitted
 
 
@@ -142,7 +142,7 @@ def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Re
             heads.append(line.head)
     if lines and not lines[-1].problem and lines[-1].key != key:
         problems.append(_UNKNOWN_KEY)
-    return Standing(tuple(sorted(heads, key=lambda one: one.size)), tuple(restored), tuple(problems))
+    return Standing(tuple(sorted(heads, key=lambda head: head.size)), tuple(restored), tuple(problems))
 
 
 def parts_of(data: bytes) -> list[list[SignedLine]]:
@@ -164,20 +164,20 @@ def about(data: bytes, rows: int) -> bytes:
     return data[:end]
 
 
-def other_home(theirs: bytes, ours: bytes, key: str) -> str | None:
+def other_home(backup_log: bytes, home_log: bytes, key: str) -> str | None:
     """Return the key of the other home that the checkpoints of a backup are from; None for those of this home.
 
     `key`: the public key of this home; empty if it has none yet.
     """
-    latest = read(theirs)[-1:]
-    is_ours = ours.startswith(theirs) or (latest and latest[0].key == key)
+    latest = read(backup_log)[-1:]
+    is_ours = home_log.startswith(backup_log) or (latest and latest[0].key == key)
     return None if is_ours or not latest else latest[0].key
 
 
-def taken_over(theirs: bytes, ours: bytes) -> bytes:
+def taken_over(backup_log: bytes, home_log: bytes) -> bytes:
     """Return the lines of another home that are not among ours, marked as such."""
-    known = {stored["note"] for _, stored in _stored(ours) if stored}
-    added = (stored | {_FORMER: True} for _, stored in _stored(theirs) if stored and stored["note"] not in known)
+    known = {stored["note"] for _, stored in _stored(home_log) if stored}
+    added = (stored | {_FORMER: True} for _, stored in _stored(backup_log) if stored and stored["note"] not in known)
     return b"".join(map(dumped, added))
 
 
@@ -238,8 +238,8 @@ def _opened(stored: dict[str, Any] | None) -> tuple[SignedLine, dict[str, str]]:
     """Return a line and its further signed lines by their first words."""
     if stored is None:
         raise ValueError
-    _, size, root, *more = opened(stored["note"], base64.b64decode(stored["key"]), _is_signed)
-    marks = {word: rest for word, _, rest in (line.partition(" ") for line in more)}
+    _, size, root, *lines = opened(stored["note"], base64.b64decode(stored["key"]), _is_signed)
+    marks = {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
     if "manifest" in marks:
         raise Broken("it is that of a bundle")
     erased, erased_to, *erased_rows = marks.get(MAY_BE_ERASED, "0 0").split(" ")

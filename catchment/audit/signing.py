@@ -74,20 +74,20 @@ class Signer:
         """The public key in Base64."""
         return _public(self._seed)
 
-    def note(self, size: int, root: bytes, *more: str) -> str:
-        """Return a signed checkpoint. `more`: further lines that are signed."""
-        text = checkpoint(size, root, *more)
+    def note(self, size: int, root: bytes, *lines: str) -> str:
+        """Return a signed checkpoint. `lines`: further lines that are signed."""
+        text = checkpoint(size, root, *lines)
         signed = key_id(base64.b64decode(self.public)) + _private(self._seed).sign(text.encode())
         return f"{text}\n\u2014 {ORIGIN} {base64.b64encode(signed).decode()}\n"
 
     def remember(self, head: TreeHead, restored: Restoration | None = None) -> None:
         """Add a checkpoint to those of this home."""
-        more = []
+        lines = []
         if head.erased:
-            more.append(" ".join((MAY_BE_ERASED, str(head.erased), str(head.erased_to), *head.erased_rows)))
+            lines.append(" ".join((MAY_BE_ERASED, str(head.erased), str(head.erased_to), *head.erased_rows)))
         if restored:
-            more.append(f"{RESTORED} {json.dumps(asdict(restored))}")
-        self._add(head.size, head.root, *more)
+            lines.append(f"{RESTORED} {json.dumps(asdict(restored))}")
+        self._add(head.size, head.root, *lines)
         atomic_files.write(self._home.checkpoints, self._lines)
 
     def rotate(self) -> None:
@@ -130,8 +130,8 @@ class Signer:
             f"{body}\ntrusted comment: {comment}\n{base64.b64encode(whole).decode()}\n"
         )
 
-    def _add(self, size: int, root: bytes, *more: str) -> None:
-        note = self.note(size, root, f"{AFTER} {digest(self._lines)}", *more)
+    def _add(self, size: int, root: bytes, *lines: str) -> None:
+        note = self.note(size, root, f"{AFTER} {digest(self._lines)}", *lines)
         self._lines += dumped({"key": self.public, "note": note})
 
     def _keep(self, *seeds: str) -> None:
@@ -166,7 +166,7 @@ def signing(home: Home, *, since: bytes | None = None, is_restore: bool = False)
         yield signer
 
 
-def kept(home: Home) -> tuple[bytes, str]:
+def log_and_key(home: Home) -> tuple[bytes, str]:
     """Return the checkpoints of a home and its public key, as of one moment; both empty before the first signature."""
     with atomic_files.explained(), atomic_files.alone(home.audit):
         lines = _lines(home)
@@ -176,7 +176,7 @@ def kept(home: Home) -> tuple[bytes, str]:
 
 def public_key(home: Home) -> PublicKey:
     """Return the public key of a home, created at the first use. Raises as `signing`."""
-    if home.audit.exists() and (key := kept(home)[1]):
+    if home.audit.exists() and (key := log_and_key(home)[1]):
         return PublicKey(key)
     with signing(home) as signer:
         return PublicKey(signer.public)

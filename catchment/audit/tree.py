@@ -72,5 +72,5 @@ def _branch(leaves: list[bytes], shown: list[bool]) -> _Branch:
 def _joined(right: _Branch, left: _Branch) -> _Branch:
     cover = None
     if left[2] is not None or right[2] is not None:
-        cover = [each for _, root, of_branch in (left, right) for each in ([root] if of_branch is None else of_branch)]
+        cover = [part for _, root, of_branch in (left, right) for part in ([root] if of_branch is None else of_branch)]
     return left[0] + right[0], node(left[1], right[1]), cover

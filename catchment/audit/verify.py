@@ -130,8 +130,8 @@ def visible(text: object) -> str:
     return shown if shown.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in shown)
 
 
-def _escape(found: str | re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escape(match: str | re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -197,13 +197,13 @@ class Replay:
 
     def follow(self, rows: Iterable[Sequence[Any]]) -> list[str]:
         """Take the next rows of the history. Return what is wrong with them."""
-        pages, found = self._pages, []
+        pages, problems = self._pages, []
         for row in rows:
             job, state = row[6], _NUMBERS.get(row[3])
             if job is None or not state:
                 continue
             if type(job) is not int:
-                found.append(f"row {row[0]}: its job is not a number")
+                problems.append(f"row {row[0]}: its job is not a number")
                 continue
             page = pages.get(job >> _PAGE_BITS)
             if page is None:
@@ -212,8 +212,8 @@ class Replay:
             before, page[place] = page[place], state
             if (before, state) not in _PERMITTED and (before or self.is_whole):
                 known = _STATES[before] or "nothing"
-                found.append(f"row {row[0]}: job {job} went from {known} to {row[3]}, which is not permitted")
-        return found
+                problems.append(f"row {row[0]}: job {job} went from {known} to {row[3]}, which is not permitted")
+        return problems
 
     def objection(self, job: int, state: str) -> str | None:
         """Return how the last state of a job differs from this one, or None."""
@@ -224,9 +224,9 @@ class Replay:
         return f"job {job} is {visible(state)}, and {known or 'unknown'} by its history"
 
 
-def checkpoint(size: int, root: bytes, *more: str) -> str:
-    """Return the text of a checkpoint, which is what is signed. `more`: further lines."""
-    return "\n".join((ORIGIN, str(size), base64.b64encode(root).decode(), *more, ""))
+def checkpoint(size: int, root: bytes, *lines: str) -> str:
+    """Return the text of a checkpoint, which is what is signed. `lines`: further lines."""
+    return "\n".join((ORIGIN, str(size), base64.b64encode(root).decode(), *lines, ""))
 
 
 def key_id(key: bytes) -> bytes:
@@ -261,13 +261,13 @@ def is_signed(key: bytes, message: bytes, signature: bytes) -> bool:
     if len(signature) != 64 or len(key) != 32:
         return False
     scalar = int.from_bytes(signature[32:], "little")
-    point, given = _decompress(key), _decompress(signature[:32])
-    if point is None or given is None or scalar >= _ORDER:
+    point, commitment = _decompress(key), _decompress(signature[:32])
+    if point is None or commitment is None or scalar >= _ORDER:
         return False
     challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % _ORDER
     base = _decompress((4 * pow(5, -1, _PRIME) % _PRIME).to_bytes(32, "little"))
     assert base is not None
-    left, right = _multiply(scalar, base), _add(given, _multiply(challenge, point))
+    left, right = _multiply(scalar, base), _add(commitment, _multiply(challenge, point))
     return not any((left[n] * right[2] - right[n] * left[2]) % _PRIME for n in (0, 1))
 
 
@@ -284,10 +284,10 @@ def _decompress(encoded: bytes) -> _Point | None:
     return x, y, 1, x * y % _PRIME
 
 
-def _add(one: _Point, other: _Point) -> _Point:
-    a = (one[1] - one[0]) * (other[1] - other[0]) % _PRIME
-    b = (one[1] + one[0]) * (other[1] + other[0]) % _PRIME
-    c, d = 2 * one[3] * other[3] * _D % _PRIME, 2 * one[2] * other[2] % _PRIME
+def _add(first: _Point, second: _Point) -> _Point:
+    a = (first[1] - first[0]) * (second[1] - second[0]) % _PRIME
+    b = (first[1] + first[0]) * (second[1] + second[0]) % _PRIME
+    c, d = 2 * first[3] * second[3] * _D % _PRIME, 2 * first[2] * second[2] % _PRIME
     e, f, g, h = b - a, d - c, d + c, b + a
     return e * f % _PRIME, g * h % _PRIME, f * g % _PRIME, e * h % _PRIME
 
@@ -384,10 +384,10 @@ def _signed(folder: Path, expected_key: str | None) -> tuple[dict[str, Any], byt
     key = _bytes(manifest["key"])
     if expected_key not in (None, manifest["key"]):
         raise Broken(f"the bundle was signed with another key, {manifest['key']}")
-    origin, size, root, *more = opened(_content(folder / "checkpoint.txt").decode(), key)
+    origin, size, root, *lines = opened(_content(folder / "checkpoint.txt").decode(), key)
     if (origin, size) != (ORIGIN, str(manifest["size"])) or manifest["size"] < 0:
         raise Broken("checkpoint.txt: belongs to another bundle")
-    if more != [f"manifest {hashlib.sha256(described).hexdigest()}"]:
+    if lines != [f"manifest {hashlib.sha256(described).hexdigest()}"]:
         raise Broken("manifest.json: was changed")
     if tuple(manifest["files"]) != FILES:
         raise Broken("manifest.json: does not describe the files")
@@ -445,9 +445,9 @@ def _cover(file: Path) -> Iterator[bytes]:
     """Yield the hashes of a list of JSON, of which only one is in memory."""
     with file.open("rb") as content:
         mark, part = content.read(1), content.read(47)
-        while mark in b"[," and (found := _HASH.fullmatch(part)):
-            yield _bytes(found[1].decode("ascii"))
-            mark, part = found[2], content.read(47)
+        while mark in b"[," and (match := _HASH.fullmatch(part)):
+            yield _bytes(match[1].decode("ascii"))
+            mark, part = match[2], content.read(47)
         if (mark, part) not in ((b"[", b"]\n"), (b"]", b"\n")):
             raise Broken("proof.json: is not a list of hashes")
 
@@ -533,41 +533,41 @@ def _digest(path: Path) -> str:
 def main() -> int:
     """Verify a folder. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="verify.py", description=(__doc__ or "").partition("\n")[0])
-    here = Path(__file__).resolve().parent
+    folder = Path(__file__).resolve().parent
     parser.add_argument(
-        "folder", type=Path, nargs="?", default=here, help="an unpacked bundle; default: beside verify.py"
+        "folder", type=Path, nargs="?", default=folder, help="an unpacked bundle; default: beside verify.py"
     )
     parser.add_argument("--item", type=int, default=-1, metavar="N", help="also print what happened to this item")
     parser.add_argument("--key", metavar="KEY", help="the public key that must have signed the bundle")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        found = bundle(asked.folder, asked.key, asked.item)
+        verified = bundle(arguments.folder, arguments.key, arguments.item)
     except Broken as problem:
         _say(f"broken: {problem}")
         return 1
     except Exception as problem:  # noqa: BLE001 - a bundle that causes any error is broken
         _say(f"broken: unreadable ({type(problem).__name__})")
         return 1
-    for line in _report(found, is_key_known=asked.key is not None):
+    for line in _report(verified, is_key_known=arguments.key is not None):
         _say(line)
     return 0
 
 
-def _report(found: Bundle, *, is_key_known: bool) -> Iterator[str]:
-    rows = sum(found.rows.values())
-    yield f"intact: {rows} of {found.size} rows of the history, signed with {found.key}"
+def _report(verified: Bundle, *, is_key_known: bool) -> Iterator[str]:
+    rows = sum(verified.rows.values())
+    yield f"intact: {rows} of {verified.size} rows of the history, signed with {verified.key}"
     if not is_key_known:
         yield "key: anybody can sign; compare it with the key that you expect, or pass --key"
-    since = "" if found.since is None else f"only rows since {_when(found.since)}: "
-    yield f"period: {since}{f'{_when(found.first)} to {_when(found.last)}' if rows else 'no rows'}"
-    names = sorted(found.rows)
-    more = f", and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
-    yield f"sources: {', '.join(f'{name}: {found.rows[name]}' for name in names[:_MOST_NAMES]) or 'none'}{more}"
+    since = "" if verified.since is None else f"only rows since {_when(verified.since)}: "
+    yield f"period: {since}{f'{_when(verified.first)} to {_when(verified.last)}' if rows else 'no rows'}"
+    names = sorted(verified.rows)
+    others = f", and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
+    yield f"sources: {', '.join(f'{name}: {verified.rows[name]}' for name in names[:_MOST_NAMES]) or 'none'}{others}"
     yield (
-        f"tables: history ({rows} rows, proven), jobs ({found.jobs}, with the states that the history gives), "
-        f"throttles ({found.rules}) and artifacts ({found.documents}), both as the signer had them"
+        f"tables: history ({rows} rows, proven), jobs ({verified.jobs}, with the states that the history gives), "
+        f"throttles ({verified.rules}) and artifacts ({verified.documents}), both as the signer had them"
     )
-    for number, at, actor, event, _, _, job, sync, attempt, reason in found.shown:
+    for number, at, actor, event, _, _, job, sync, attempt, reason in verified.shown:
         about = f"job {job}, sync {sync}, attempt {attempt}"
         yield f"{number}  {_when(at)}  {event}  by {actor}  ({about})  {reason or ''}".rstrip()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from catchment.audit import chain
 from catchment.audit.signed_log import Restoration, TreeHead, about
-from catchment.audit.signing import kept
+from catchment.audit.signing import log_and_key
 from catchment.errors import BadInput, CatchmentError, LedgerError, NotFound, Refused
 from catchment.ledger import Ledger, SavedFiles, sqlite_file
 from catchment.runtime import process
@@ -46,7 +46,9 @@ def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None
         with desk.reading() as ledger:
             file = _backup_file(target, home, status.began)
             files = {user_file.name: user_file.read_bytes() for user_file in home.user_files if user_file.exists()}
-            broken = ledger.back_up(file, files, lambda rows: {home.checkpoints.name: about(kept(home)[0], rows)})
+            broken = ledger.back_up(
+                file, files, lambda rows: {home.checkpoints.name: about(log_and_key(home)[0], rows)}
+            )
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
         replace(status, ended=datetime.now(UTC), problem=problem).write(home)

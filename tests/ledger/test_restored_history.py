@@ -505,7 +505,7 @@ def test_backup_during_an_erasure_and_a_signature_proves_its_rows(house: House, 
     def later(rows: int) -> dict[str, bytes]:
         house.work()
         house.sign()
-        return {"checkpoints": about(signing.kept(house.home)[0], rows)}
+        return {"checkpoints": about(signing.log_and_key(house.home)[0], rows)}
 
     house.ledger.back_up(tmp_path / "copy.db", {}, later)
     done = house.restore(tmp_path / "copy.db")
@@ -614,7 +614,7 @@ def test_first_signatures_at_once_create_one_key(tmp_path: Path) -> None:
         children.append(child)
     for child in children:
         os.waitpid(child, 0)
-    lines, key = signing.kept(home)
+    lines, key = signing.log_and_key(home)
     assert [line.key for line in read(lines)] == [key] * 6
 
 
@@ -776,7 +776,7 @@ def forgeries(house: House, old_seed: str, stranger: bytes, chance: random.Rando
         who = "own" if forger is own else "old"
         restored = Restoration("2026-01-01T00:00:00Z", size - 1, size, size, proof.hex())
         mark = f"restored {json.dumps({name: getattr(restored, name) for name in restored.__slots__})}"
-        present = signing.kept(house.home)[1]
+        present = signing.log_and_key(house.home)[1]
         for start in (b"", whole, lines[0]):
             head = start + forger.line(start, size, root)
             restore = start + forger.line(start, size, root, mark)
