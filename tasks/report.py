@@ -124,7 +124,7 @@ def _headline(sync: SourceSync, result: str, rule: str) -> str:
     began = sync.sync.began
     took = max((datetime.now(UTC) - began).total_seconds(), 0.001)
     words = [f"{result}; sync {sync.sync.id} took {took:.1f} s"]
-    if (speed := sync.progress.done() / took) >= 1:
+    if (speed := sync.progress.ended_jobs() / took) >= 1:
         words.append(f"{speed:.0f} items a second")
     if rule:
         words.append(f"ruled: {rule}")

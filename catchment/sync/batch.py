@@ -105,11 +105,11 @@ class Bench:
         """Count a value of the sync's source, as `Tally.add`."""
         self.ledger.measures.tally.add(metric, value, self.permit.source_id, times=times, **labels)
 
-    def took(self, stage: str, begun: float, items: int) -> float | None:
-        """Measure the seconds that a stage took for each item since `begun`, and return them; None without an item."""
+    def took(self, stage: str, since: float, items: int) -> float | None:
+        """Measure the seconds that a stage took for each item since `since`, and return them; None without an item."""
         if not items:
             return None
-        seconds = (time.monotonic() - begun) / items
+        seconds = (time.monotonic() - since) / items
         self.measure(JOB_DURATION, seconds, times=items, stage=stage)
         return seconds
 
@@ -214,23 +214,23 @@ class OpenBatch:
             self._reads |= self._stored()
         self._reads |= self._cached([job.id for job in self._unread()])
         from_cache, todo = len(self._reads) - before, self._unread()
-        begun = time.monotonic()
+        start = time.monotonic()
         for portion in self._portions(todo):
             self._parse(portion)
         # Items that could no longer be fetched are not counted.
-        left = {job.id for job in self._unread()}
-        parsed = len(todo) - len(left)
-        self.seconds_each = self._bench.took("normalize", begun, parsed) or self.seconds_each
+        unread = {job.id for job in self._unread()}
+        parsed = len(todo) - len(unread)
+        self.seconds_each = self._bench.took("normalize", start, parsed) or self.seconds_each
         self._bench.add(read=parsed)
         self._bench.measure(CACHE, from_cache, outcome="hit")
         self._bench.measure(CACHE, parsed, outcome="miss")
-        self._bench.measure(BYTES_READ, sum(job.item.size or 0 for job in todo if job.id not in left))
+        self._bench.measure(BYTES_READ, sum(job.item.size or 0 for job in todo if job.id not in unread))
         return {"jobs": len(self.jobs), "found_again": from_cache, "read": parsed}
 
     def _extract(self) -> Figures:
         self.normalize()
         documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
-        todo, begun = list(documents), time.monotonic()
+        todo, start = list(documents), time.monotonic()
         for index, outcome in self._bench.parsed(extract_document, list(documents.values())):
             if not isinstance(outcome, Failed):
                 self._extractions[todo[index]] = outcome
@@ -238,14 +238,14 @@ class OpenBatch:
             for job in self.jobs:
                 if (reading := self._reads.get(job.id)) and reading.content == todo[index]:
                     self._fail(job, outcome)
-        self._bench.took("extract", begun, len(todo))
+        self._bench.took("extract", start, len(todo))
         return {"extracted": len(todo)}
 
     def _deliver(self) -> Figures:
         self.extract()
-        outcomes, begun = self._outcomes(), time.monotonic()
+        outcomes, start = self._outcomes(), time.monotonic()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
-        self._bench.took("deliver", begun, len(outcomes))
+        self._bench.took("deliver", start, len(outcomes))
         if self._bench.changed_since is not None and acks.succeeded:
             waited = (self._bench.ledger.now() - self._bench.changed_since).total_seconds()
             self._bench.measure(SAVE_TO_FOUND, max(0.0, waited), times=len(acks.succeeded))
@@ -400,8 +400,8 @@ class OpenBatch:
         aside = [job_id for job_id, reading in parsed.items() if reading.document is None]
         cached = self._cached(aside)
         parsed |= cached
-        lost = set(aside) - cached.keys()
-        parsed |= self._run(read, list(self._tasks([job for job in self.jobs if job.id in lost])))
+        uncached = set(aside) - cached.keys()
+        parsed |= self._run(read, list(self._tasks([job for job in self.jobs if job.id in uncached])))
         yield from ((r, r.document) for r in parsed.values() if r.document is not None)
 
     def _outcomes(self) -> list[Delivered | SkippedOutcome]:

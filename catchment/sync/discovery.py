@@ -137,9 +137,9 @@ class Discovery:
             return late
         listed = {c.item.locator: c.item.identity for c in late if c.item.identity}
         known = {locator: identity for identity, locator in self._intake.places(self._sync.source_id, listed.values())}
-        there = connector.still_there(known | listed, self._roots)
-        moved = [change for change in late if change.item.locator in there]
-        return [*(Tombstone(locator) for locator in known.keys() - listed.keys() - there), *moved]
+        present = connector.still_there(known | listed, self._roots)
+        moved = [change for change in late if change.item.locator in present]
+        return [*(Tombstone(locator) for locator in known.keys() - listed.keys() - present), *moved]
 
     def _record(self, changes: Sequence[Change], marks: Mapping[str, str | None]) -> None:
         """Record changes in parts. New marks are stored with the last part; invalidated marks are removed with the first."""

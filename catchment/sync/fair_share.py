@@ -44,7 +44,7 @@ class Share:
         self.kind = kind
         self.at_once = at_once
         self.quantum = weight * SECONDS_PER_WEIGHT
-        self.left = self.quantum
+        self.seconds_left = self.quantum
         """Seconds of the round that are left; negative where the last step took longer."""
         self.is_new = True
         """Whether it still has its first quantum; then it precedes the others."""
@@ -134,7 +134,7 @@ class FairQueue:
             raise StaleLease("the sync has ended; the next sync continues")
         now = self._settle()
         # A share in the queue competes even if a round has begun meanwhile: otherwise overlapping steps keep its slot.
-        if share in self._waiting or not (share.left > 0 and share.holds_until > now):
+        if share in self._waiting or not (share.seconds_left > 0 and share.holds_until > now):
             if share not in self._waiting:
                 self._waiting.append(share)
             # Without seconds left it competes for its own slot as if that were free.
@@ -153,20 +153,20 @@ class FairQueue:
         """Choose the waiting members that get the free slots, in this order; begin rounds as needed."""
         kinds = Counter(share.kind for share in holders)
         waiting = [share for share in self._waiting if share not in holders]
-        chosen: list[Share] = []
-        while len(chosen) < self._slots - len(holders):
+        shares: list[Share] = []
+        while len(shares) < self._slots - len(holders):
             # Where sources of a kind differ in `at_once` the least counts: with more, a modest source would starve.
             able = [share for share in waiting if kinds[share.kind] < self._at_once(share.kind)]
             if not able:
                 break
-            while not (ready := [share for share in able if share.left > 0]):
+            while not (ready := [share for share in able if share.seconds_left > 0]):
                 for share in able:
-                    share.left += share.quantum
+                    share.seconds_left += share.quantum
             first = min(ready, key=lambda share: not share.is_new)
-            chosen.append(first)
+            shares.append(first)
             waiting.remove(first)
             kinds[first.kind] += 1
-        return chosen
+        return shares
 
     def _at_once(self, kind: str) -> int:
         return min(share.at_once for share in self._members if share.kind == kind)
@@ -176,15 +176,15 @@ class FairQueue:
         now = self._clock()
         if self._waiting:
             for share in self._members:
-                share.left -= max(0.0, min(now, share.holds_until) - self._settled)
-                share.is_new = share.is_new and share.left > 0
+                share.seconds_left -= max(0.0, min(now, share.holds_until) - self._settled)
+                share.is_new = share.is_new and share.seconds_left > 0
         self._settled = now
         return now
 
     def _grace(self, share: Share) -> float:
         if share.at_work:
             return STUCK_SECONDS
-        return GAP_SECONDS if share.left > 0 and share not in self._waiting else 0.0
+        return GAP_SECONDS if share.seconds_left > 0 and share not in self._waiting else 0.0
 
     def _seconds_until_free(self) -> float | None:
         """Seconds until a slot becomes free without the end of a step; None if no slot is held."""

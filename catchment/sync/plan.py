@@ -103,11 +103,11 @@ class Plan:
         )
         try:
             fields = orjson.loads(data)
-            source, made = str(fields["source"]), datetime.fromisoformat(fields["made"])
-            if fields["catchment_plan"] != _FORMAT or not source.isprintable() or made.tzinfo is None:
+            source, at = str(fields["source"]), datetime.fromisoformat(fields["made"])
+            if fields["catchment_plan"] != _FORMAT or not source.isprintable() or at.tzinfo is None:
                 raise wrong
             reports = frozenset((str(kind), str(item), str(version)) for kind, item, version in fields["said"])
-            return cls(source, made, bool(fields["deep"]), reports, (), 0)
+            return cls(source, at, bool(fields["deep"]), reports, (), 0)
         except (ValueError, KeyError, TypeError):
             raise wrong from None
 

@@ -133,10 +133,11 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
         ledger.consents.ask(source.id, needed)
     permit = Permit(ledger, source, needed)
     if not permit.holds():
-        found = ledger.consents.all(source.name)
+        present = ledger.consents.all(source.name)
         # If all scopes are given by now, the consent expired in between.
-        one = next((each for each in found if each.problem), replace(found[0], state=ConsentState.EXPIRED))
-        raise NoConsent(f"{source.name}{one.suffix}: {one.problem}; run: {one.remedy}")
+        expired = replace(present[0], state=ConsentState.EXPIRED)
+        lacking = next((consent for consent in present if consent.problem), expired)
+        raise NoConsent(f"{source.name}{lacking.suffix}: {lacking.problem}; run: {lacking.remedy}")
     return permit
 
 
@@ -212,7 +213,7 @@ def probe(connector: Connector) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedSync:
     """A started sync, its permit, and the previous sync of its source. `was_released`: the source was held until now."""
 
     source: Source
@@ -233,7 +234,7 @@ def begin(
     run: str | None,
     now: Circumstances | None,
     backfill: Backfill | None = None,
-) -> Begun:
+) -> StartedSync:
     """Start a sync. Raises NoConsent, NotNow, or TryAgain if another sync of the source is running.
 
     Recovers jobs held by dead processes, and retries items that failed under other conditions. The caller ensures that this
@@ -267,7 +268,7 @@ def begin(
     permit.sync = sync.id
     if now is not None:
         ledger.quarantine.auto_retry(sync.id, now)
-    return Begun(source, sync, before, permit, was_released)
+    return StartedSync(source, sync, before, permit, was_released)
 
 
 def _release(ledger: Ledger, source: Source, now: Circumstances) -> bool:

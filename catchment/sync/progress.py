@@ -40,13 +40,13 @@ class Progress:
         """Return the figures by name."""
         return dict(vars(self))
 
-    def done(self) -> int:
+    def ended_jobs(self) -> int:
         """Return the number of jobs that ended or were left to a later sync."""
         return self.succeeded + self.unchanged + self.skipped + self.retrying + self.quarantined
 
     def share(self) -> float:
         """Return the completed fraction of the jobs found so far, 0 to 1."""
-        return min(1.0, self.done() / self.jobs) if self.jobs else 0.0
+        return min(1.0, self.ended_jobs() / self.jobs) if self.jobs else 0.0
 
     def sentence(self) -> str:
         """Describe the result in a short phrase for display."""

@@ -174,18 +174,18 @@ def prove(
             continue
         if item.status is ItemStatus.LOST or item.content_id in damaged | altered:
             unsound.add(item.id)
-            lost = item.status is ItemStatus.LOST
-            problem = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
-            findings.append(ProofFinding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, problem))
+            is_lost = item.status is ItemStatus.LOST
+            problem = _WHY_LOST if is_lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
+            findings.append(ProofFinding(Flaw.LOST if is_lost else Flaw.DAMAGED, item.locator, problem))
         elif item.unread is not None:
             # A listing does not repeat a known failure.
             findings.append(ProofFinding(Flaw.UNREADABLE, item.locator, item.unread))
         elif item.status is ItemStatus.WAITING:
             findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
     if isinstance(connector, Unhurried):
-        found = {finding.item for finding in findings}
-        left = {item: why for item, why in connector.left().items() if item not in found}
-        findings += [ProofFinding(Flaw.UNREADABLE, item, why) for item, why in left.items()]
+        items = {finding.item for finding in findings}
+        unread = {item: reason for item, reason in connector.left().items() if item not in items}
+        findings += [ProofFinding(Flaw.UNREADABLE, item, reason) for item, reason in unread.items()]
     folders = tuple(_folders(stored, plan.steps, findings))
     index = tuple(ledger.proof.index(source.id))
     return Proven(source.name, folders, tuple(findings), index, plan, frozenset(unsound), damaged | altered, texts)
@@ -275,13 +275,13 @@ def _contents(ledger: Ledger, source: Source, ends: float) -> Iterator[Kept]:
             yield content
 
 
-def _is_sound(kept: Kept) -> bool:
+def _is_sound(content: Kept) -> bool:
     """Return whether a content has exactly the chunks of its text."""
-    document = kept.document
+    document = content.document
     # For text that was not stored verbatim, or made by other code, only the bounds can be checked.
-    if not kept.normalizer.startswith(_PRESENT) or "\ufffd" in document.text:
-        return all(0 <= chunk.start <= chunk.end <= len(document.text) for chunk in kept.chunks)
-    return extract(document).chunks == kept.chunks
+    if not content.normalizer.startswith(_PRESENT) or "\ufffd" in document.text:
+        return all(0 <= chunk.start <= chunk.end <= len(document.text) for chunk in content.chunks)
+    return extract(document).chunks == content.chunks
 
 
 # Folders
@@ -316,9 +316,9 @@ def _folders(
         )
 
 
-def _digest(found: Iterable[tuple[str, str | None]]) -> str:
+def _digest(contents: Iterable[tuple[str, str | None]]) -> str:
     """Return a short hash of locators and contents, independent of their order; "" if there are none."""
-    rows = sorted(f"{place}\0{content}" for place, content in found if content is not None)
+    rows = sorted(f"{place}\0{content}" for place, content in contents if content is not None)
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()[:12] if rows else ""
 
 

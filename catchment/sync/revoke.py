@@ -201,7 +201,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
     raw_files = _with_log(home.raw)
     own_files = [*ledger.purging.files(), *_with_log(home.cache), *raw_files]
     encoded = {passage.encode(): passage for passage in passages}
-    in_files = {encoded[found] for file in own_files for found in _in_file(file, encoded)}
+    in_files = {encoded[passage] for file in own_files for passage in _in_file(file, encoded)}
     others = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
     # To close a file releases all locks that this process has on it, and those of SQLite are on `-shm`, which has no content.
     other_files = (file for file in others if not file.name.endswith("-shm"))
@@ -252,14 +252,14 @@ def _with_log(file: Path) -> list[Path]:
     return [path for ending in ("", "-wal") if (path := Path(f"{file}{ending}")).exists()]
 
 
-def _in_file(file: Path, sought: Collection[bytes]) -> set[bytes]:
+def _in_file(file: Path, patterns: Collection[bytes]) -> set[bytes]:
     """Return which of these bytes are in the file. Not memory-mapped, because others may truncate it meanwhile."""
-    overlap = max(map(len, sought), default=0)
+    overlap = max(map(len, patterns), default=0)
     present: set[bytes] = set()
     before = b""
     with suppress(FileNotFoundError), file.open("rb") as opened:
-        while sought and (part := opened.read(_AT_ONCE)):
+        while patterns and (part := opened.read(_AT_ONCE)):
             data = before + part
-            present |= {each for each in sought if each in data}
+            present |= {pattern for pattern in patterns if pattern in data}
             before = data[-overlap:]
     return present

@@ -89,7 +89,7 @@ class SourceSync:
         """Once it has `ended`, the caller must finish the sync as cancelled."""
         self.gives_way = False
         """Whether it claims no further jobs, because another sync of the source waits. Only for a backfill."""
-        self._begun = time.monotonic()
+        self._started_at = time.monotonic()
         self._working_since: float | None = None
         self._in_two_seconds = sys.maxsize
         priority = source.priority if backfill is None else Priority.LOW
@@ -223,7 +223,7 @@ class SourceSync:
     def update_eta(self) -> datetime | None:
         """Estimate the completion time of the waiting jobs and record it in the ledger. None if unknown."""
         so_far = MeasuredPace.of(
-            self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
+            self.progress.ended_jobs(), time.monotonic() - (self._working_since or self._started_at), self._requests()
         )
         at_work = sum(len(opened.jobs) for opened in list(self._open.values()))
         if self.backfill is not None:
@@ -238,8 +238,8 @@ class SourceSync:
 
     def needs_embed_run(self) -> bool:
         """Return whether the sync stored so much that the flow `embed` has to make the embeddings."""
-        made = self.progress.succeeded > 0 or self._bench.stage is ReplayStage.EMBED
-        return made and self._ledger.embeddings.needs_run()
+        has_new = self.progress.succeeded > 0 or self._bench.stage is ReplayStage.EMBED
+        return has_new and self._ledger.embeddings.needs_run()
 
     def rule(self) -> str:
         """Return the operator's rule for this source as text, or ""."""
@@ -257,8 +257,10 @@ class SourceSync:
         """
         waiting = self._ledger.queue.waiting(self.source.id)
         quota = self._ledger.throttles.next_allowed(self.source.id) if waiting.ready else None
-        left, room = self._ledger.pacing.room(self._limits) if waiting.ready and self._limits else (None, None)
-        forbidden = left == 0 or any((quota, room, self._asked_back))
+        requests_allowed, room = (
+            self._ledger.pacing.room(self._limits) if waiting.ready and self._limits else (None, None)
+        )
+        forbidden = requests_allowed == 0 or any((quota, room, self._asked_back))
         now = self._ledger.now() if waiting.ready and not forbidden and self.jobs_to_process_alone(1) else None
         moments = now, waiting.next_at, quota, room, self._asked_back, self.discovery.again
         return min(filter(None, moments), default=None)
@@ -269,12 +271,12 @@ class SourceSync:
         Ordinary syncs retry its failed items. If this sync listed it in part, the next ordinary sync lets it continue.
         """
         now = self._ledger.now()
-        for one in self._ledger.backfills.unfinished(self.source.id):
-            has_work = bool(one.jobs.get(JobState.PENDING)) if one.is_listed else one.id != self._number
-            if one.is_running and has_work:
+        for backfill in self._ledger.backfills.unfinished(self.source.id):
+            has_work = bool(backfill.jobs.get(JobState.PENDING)) if backfill.is_listed else backfill.id != self._number
+            if backfill.is_running and has_work:
                 room = None if self._limits is None else self._ledger.pacing.room(self._limits)[1]
                 quota = self._ledger.throttles.next_allowed(self.source.id)
-                return one.id, max(filter(None, (now, room, quota)))
+                return backfill.id, max(filter(None, (now, room, quota)))
         return None
 
     # Internals
@@ -297,10 +299,10 @@ class SourceSync:
     ) -> int | None:
         if not self.permit.holds():
             return None
-        if self._limits is not None and (left := self._ledger.pacing.room(self._limits)[0]) is not None:
+        if self._limits is not None and (requests_allowed := self._ledger.pacing.room(self._limits)[0]) is not None:
             # Claiming a job that cannot be fetched now would waste an attempt.
-            limit = min(limit, left)
-            if not left:
+            limit = min(limit, requests_allowed)
+            if not requests_allowed:
                 self._bench.measure(LIMITED, 1, limit="host")
         batch = self._ledger.queue.claim(
             self.source.id,
@@ -418,29 +420,29 @@ def open_sync(
         cache = stack.enter_context(closing(Cache(home.cache)))
         parsers = min(policy.parsers, os.cpu_count() or 1)
         pool = pool or shared_pool() or stack.enter_context(ParserPool(parsers, preload=_modules(connector)))
-        wanted = None if backfill is None else _wanted(ledger, name, backfill)
-        begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now, backfill=wanted)
-        stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
+        running = None if backfill is None else _running_backfill(ledger, name, backfill)
+        started = begin(home, ledger, connector, name, policy, priority, run=run, now=now, backfill=running)
+        stack.enter_context(paced(connector, ledger, started.source, started.permit.sleep))
         if raw := raw_store(home, connector, policy):
             stack.enter_context(closing(raw))
-        bench = Bench(ledger, cache, pool, connector, policy, begun.permit, raw)
-        if wanted is not None and wanted.selection.stage is not ReplayStage.FETCH:
-            bench.stage = wanted.selection.stage
-        opened = SourceSync(bench, begun.source, begun.sync, begun.before, wanted)
-        opened.was_released = begun.was_released
+        bench = Bench(ledger, cache, pool, connector, policy, started.permit, raw)
+        if running is not None and running.selection.stage is not ReplayStage.FETCH:
+            bench.stage = running.selection.stage
+        opened = SourceSync(bench, started.source, started.sync, started.before, running)
+        opened.was_released = started.was_released
         stack.callback(opened.close)
         stack.enter_context(_renewals.of(opened.renew))
         yield opened
 
 
-def _wanted(ledger: Ledger, name: str, number: int) -> Backfill:
+def _running_backfill(ledger: Ledger, name: str, number: int) -> Backfill:
     """Return a running backfill of the source. Raises NotFound, Refused for another source, NotNow if it does not run."""
-    found = ledger.backfills.get(number)
-    if found.source != name:
-        raise Refused(f"backfill {number}: belongs to {found.source}; see `catchment backfill list`")
-    if not found.is_running:
-        raise NotNow(f"backfill {number}: {found.state}; see `catchment backfill show {number}`")
-    return found
+    backfill = ledger.backfills.get(number)
+    if backfill.source != name:
+        raise Refused(f"backfill {number}: belongs to {backfill.source}; see `catchment backfill list`")
+    if not backfill.is_running:
+        raise NotNow(f"backfill {number}: {backfill.state}; see `catchment backfill show {number}`")
+    return backfill
 
 
 def _left_nothing(before: SyncRow) -> bool:

@@ -149,9 +149,9 @@ def look(home: Home, ledger: Ledger, name: str, opened: Opening) -> None:
 def _is_emptied(outbox: Outbox, sink: SinkRow, place: Sink) -> bool:
     """Return whether a place has none of the first documents that it accepted."""
     refused = outbox.refusals(sink, sink.refused)
-    here = outbox.versions(0, _FEW + len(refused), vectors=place.wants_vectors)
-    wanted = here.items() - {(number, here[number]) for number in refused if number in here}
-    return bool(wanted) and not wanted & place.versions(0, max(here)).items()
+    versions = outbox.versions(0, _FEW + len(refused), vectors=place.wants_vectors)
+    accepted = versions.items() - {(number, versions[number]) for number in refused if number in versions}
+    return bool(accepted) and not accepted & place.versions(0, max(versions)).items()
 
 
 def export(ledger: Ledger, place: Destination) -> DeliveryCounts:
@@ -170,19 +170,21 @@ def differences(ledger: Ledger, place: Sink, refused: Collection[int] = ()) -> D
     missing, outdated, surplus = list[int](), list[int](), list[int]()
     after = 0
     while after != LAST_ID:
-        here, there, last = _page(ledger.outbox, place, after)
-        missing += sorted(here.keys() - there.keys() - set(refused))
-        surplus += sorted(there.keys() - here.keys())
-        outdated += sorted(number for number in here.keys() & there.keys() if here[number] != there[number])
+        in_library, in_place, last = _page(ledger.outbox, place, after)
+        missing += sorted(in_library.keys() - in_place.keys() - set(refused))
+        surplus += sorted(in_place.keys() - in_library.keys())
+        outdated += sorted(
+            number for number in in_library.keys() & in_place.keys() if in_library[number] != in_place[number]
+        )
         after = last
     return Differences(tuple(missing), tuple(outdated), tuple(surplus))
 
 
 def _page(outbox: Outbox, place: Sink, after: int) -> tuple[Mapping[int, str], Mapping[int, str], int]:
     """Return the versions of the next documents of the library and of a sink, and the last ID that they cover."""
-    here = outbox.versions(after, _PAGE, vectors=place.wants_vectors)
-    last = max(here) if len(here) == _PAGE else LAST_ID
-    return here, place.versions(after, last), last
+    versions = outbox.versions(after, _PAGE, vectors=place.wants_vectors)
+    last = max(versions) if len(versions) == _PAGE else LAST_ID
+    return versions, place.versions(after, last), last
 
 
 class _Delivery:
@@ -216,14 +218,14 @@ class _Delivery:
         return stamp
 
     def _compare(self, place: Sink, after: int) -> None:
-        here, there, last = _page(self._outbox, place, after)
-        differing = [number for number in here if there.get(number) != here[number]]
-        surplus = sorted(there.keys() - here.keys())
+        in_library, in_place, last = _page(self._outbox, place, after)
+        differing = [number for number in in_library if in_place.get(number) != in_library[number]]
+        surplus = sorted(in_place.keys() - in_library.keys())
         refusals = dict[int, str]()
         for part in in_parts([*differing, *surplus], place.batch):
             refusals |= self._send(place, part)
         stamp = self._marked(place) if differing or surplus else None
-        self.sink = self._outbox.received(self.sink, [*here, *surplus], refusals, compared=last, stamp=stamp)
+        self.sink = self._outbox.received(self.sink, [*in_library, *surplus], refusals, compared=last, stamp=stamp)
 
     def _send_changes(self, place: Sink) -> bool:
         changed, position = self._outbox.changes(self.sink, place.batch)

@@ -107,7 +107,7 @@ def test_lone_source_is_never_charged() -> None:
     machine = Machine()
     alone = machine.join()
     machine.work({alone: 3.0}, 300)
-    assert alone.left == alone.quantum
+    assert alone.seconds_left == alone.quantum
     newcomer = machine.join()
     worked = machine.work({alone: 0.1, newcomer: 0.1}, 60)
     assert worked[alone] == pytest.approx(worked[newcomer], rel=0.1)
@@ -144,7 +144,7 @@ def test_long_step_does_not_delay_other_sources() -> None:
     assert machine.queue.begin(other)
     machine.now += 600
     machine.queue.end(slow)
-    assert slow.left >= -STUCK_SECONDS
+    assert slow.seconds_left >= -STUCK_SECONDS
 
 
 def test_source_with_seconds_left_keeps_its_slot_between_two_steps() -> None:

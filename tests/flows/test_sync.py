@@ -26,7 +26,7 @@ from catchment.ledger import BackfillSelection, BackfillState, Ledger
 from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority, ReplayStage
 from catchment.settings import Home
-from catchment.sync.preflight import Begun, begin
+from catchment.sync.preflight import StartedSync, begin
 from catchment.sync.progress import Trouble
 from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -361,7 +361,7 @@ def test_run_cancelled_while_its_sync_is_opened_leaves_nothing_open(
     (folder / "a.md").write_text("A")
     opening, go_on = threading.Event(), threading.Event()
 
-    def slow(*arguments: Any, **named: Any) -> Begun:
+    def slow(*arguments: Any, **named: Any) -> StartedSync:
         opening.set()
         go_on.wait(30)
         return begin(*arguments, **named)
