@@ -22,29 +22,29 @@ class Cache(DisposableFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA)
-        self._done(lambda _: None)
+        self._with_database(lambda _: None)
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Store the entries, replacing those with the same keys. The digest of its key and value precedes each value."""
         if entries:
-            self._done(lambda database: _put(database, entries))
+            self._with_database(lambda database: _put(database, entries))
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the entries that exist and match their digest."""
         requested = list(keys)
-        return self._done(lambda database: _get(database, requested))
+        return self._with_database(lambda database: _get(database, requested))
 
     def keys(self) -> list[str]:
         """Return all keys."""
-        return self._done(lambda database: [_text(key) for (key,) in database.execute(_KEYS)])
+        return self._with_database(lambda database: [_text(key) for (key,) in database.execute(_KEYS)])
 
     def drop(self, keys: Collection[str]) -> None:
         """Delete the entries."""
-        self._done(lambda database: _drop(database, keys))
+        self._with_database(lambda database: _drop(database, keys))
 
     def clear(self) -> None:
         """Delete all entries and overwrite their bytes in the file and its log. May be called again."""
-        self._done(_clear)
+        self._with_database(_clear)
         self.erase()
 
 

@@ -41,11 +41,11 @@ class DisposableFile:
 
     def check(self) -> None:
         """Replace the file by an empty one if it is damaged. Reads all of it."""
-        self._done(_check)
+        self._with_database(_check)
 
     def erase(self) -> None:
         """Overwrite the bytes of deleted entries in the file and its log. May be called again."""
-        self._done(_erase)
+        self._with_database(_erase)
 
     def close(self) -> None:
         """Close the file once other threads have finished their call. May be called again."""
@@ -53,7 +53,7 @@ class DisposableFile:
         with self._lock:
             self._shut()
 
-    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _with_database(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of `work`. If the file is damaged, replace it by an empty one and run `work` again."""
         with self._lock, atomic_files.explained():
             try:
@@ -90,12 +90,12 @@ class DisposableFile:
 
 def file_size(path: Path) -> int:
     """Return the bytes of a SQLite file and its log; 0 without it."""
-    found = 0
+    size = 0
     for suffix in ("", "-wal"):
         # Deleted meanwhile, or never made.
         with suppress(FileNotFoundError):
-            found += Path(f"{path}{suffix}").stat().st_size
-    return found
+            size += Path(f"{path}{suffix}").stat().st_size
+    return size
 
 
 def is_damaged(path: Path, *, deep: bool) -> bool:

@@ -64,13 +64,13 @@ class RawStore(DisposableFile):
             digest, header = _hash(raw.data), _header(raw)
             blobs[digest] = raw.data
             rows.append((item_id, digest, header, _seal(item_id, item, digest, header)))
-        present = self._done(lambda database: list(_in_parts(database, _PRESENT, list(blobs))))
+        present = self._with_database(lambda database: list(_in_parts(database, _PRESENT, list(blobs))))
         new = {digest: _compressed(blobs[digest]) for digest in blobs.keys() - {row[0] for row in present}}
-        return self._done(lambda database: _put(database, new, rows)) > self.most_bytes
+        return self._with_database(lambda database: _put(database, new, rows)) > self.most_bytes
 
     def get(self, item_id: int, item: Item) -> RawContent | None:
         """Return the content of an item in this state, or None."""
-        row = self._done(lambda database: database.execute(_GET, (item_id,)).fetchone())
+        row = self._with_database(lambda database: database.execute(_GET, (item_id,)).fetchone())
         if row is not None and _matches(row[:-1], item):
             with suppress(zlib.error, TypeError):
                 data = zlib.decompress(row[-1])
@@ -80,28 +80,28 @@ class RawStore(DisposableFile):
 
     def holds(self, items: Mapping[int, Item]) -> set[int]:
         """Return the IDs of the items with content for these states."""
-        rows = self._done(lambda database: list(_in_parts(database, _HELD, list(items))))
+        rows = self._with_database(lambda database: list(_in_parts(database, _HELD, list(items))))
         return {row[0] for row in rows if _matches(row, items[row[0]])}
 
     def items(self) -> set[int]:
         """Return the IDs of all items with content."""
-        return self._done(lambda database: {row[0] for row in database.execute(_ITEMS)})
+        return self._with_database(lambda database: {row[0] for row in database.execute(_ITEMS)})
 
     def samples(self, item_ids: Collection[int]) -> list[bytes]:
         """Return parts of the stored bytes of up to ten contents exclusive to these items, to search for them in the file."""
-        return self._done(lambda database: _samples(database, set(item_ids)))
+        return self._with_database(lambda database: _samples(database, set(item_ids)))
 
     def drop(self, item_ids: Collection[int]) -> None:
         """Delete the content of these items. Equal content of other items stays."""
-        self._done(lambda database: _drop(database, item_ids))
+        self._with_database(lambda database: _drop(database, item_ids))
 
     def prune(self, unneeded: Collection[int]) -> None:
         """If the content takes more than `most_bytes`, delete that of unneeded items first, then the oldest.
 
         Free pages are used again; if they are more than half of the file, they are returned to the disk.
         """
-        self._done(lambda database: _drop(database, _surplus(database, self.most_bytes, set(unneeded))))
-        if file_size(self._path) > 2 * self._done(_used):
+        self._with_database(lambda database: _drop(database, _surplus(database, self.most_bytes, set(unneeded))))
+        if file_size(self._path) > 2 * self._with_database(_used):
             self.erase()
 
 
@@ -188,13 +188,13 @@ def _surplus(database: sqlite3.Connection, most_bytes: int, unneeded: set[int]) 
         return []
     rows = sorted(database.execute(_SIZED), key=lambda row: row[0] in unneeded)
     counted: set[bytes] = set()
-    left = most_bytes * _PRUNED_TO
+    room = most_bytes * _PRUNED_TO
     surplus = []
     for item_id, digest, length in rows:
         if digest in counted:
             continue
-        if length <= left:
-            left -= length
+        if length <= room:
+            room -= length
             counted.add(digest)
         else:
             surplus.append(item_id)

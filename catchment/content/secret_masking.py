@@ -173,9 +173,9 @@ def _named(name: str, value: str) -> str:
 
 def _masked_value(name: str, value: str, counts: Counter[str]) -> str:
     name = mask(name)
-    whole, before = mask(_named(name, value), found := Counter[str]()), f'{name}: "'
+    whole, before = mask(_named(name, value), inner_counts := Counter[str]()), f'{name}: "'
     if name and whole.startswith(before) and whole.endswith('"'):
-        counts.update(found)
+        counts.update(inner_counts)
         return whole[len(before) : -1]
     return mask(value, counts)
 

@@ -114,7 +114,7 @@ class _Blocks:
             self._is_empty_item = False
             return stop + 1
         place, column = self._indented(start, 0) if text[start] in " \t" else (start, 0)
-        base = kept = 0
+        base = depth = 0
         for width in containers:
             if width == _QUOTE:
                 if column - base > 3 or place == stop or text[place] != ">":
@@ -124,17 +124,17 @@ class _Blocks:
                 if column - base < width:
                     break
                 base += width
-            kept += 1
-        is_inside = kept == len(containers)
+            depth += 1
+        is_inside = depth == len(containers)
         if self._hidden >= 0:
             if is_inside:
                 return self._in_hidden(place, stop, column - base)
-            self._close(kept, start)
+            self._close(depth, start)
         if place == stop:
-            return self._blank(kept, start, stop)
+            return self._blank(depth, start, stop)
         if self._html >= 0 and is_inside:
             return stop + 1
-        return self._content(start, place, stop, column, base, kept)
+        return self._content(start, place, stop, column, base, depth)
 
     def _is_raw(self) -> bool:
         """Return whether fenced code or HTML is open."""
@@ -159,12 +159,12 @@ class _Blocks:
         place, column = self._indented(place + 1, base)
         return place, column, base + (column > base)
 
-    def _blank(self, kept: int, start: int, stop: int) -> int:
+    def _blank(self, depth: int, start: int, stop: int) -> int:
         containers = self._containers
-        if self._is_empty_item and kept == len(containers):
-            kept -= 1
+        if self._is_empty_item and depth == len(containers):
+            depth -= 1
         self._is_empty_item = False
-        self._close(kept, start)
+        self._close(depth, start)
         if containers and containers[0] == _QUOTE:
             return stop + 1
         after = stop + 1
@@ -175,16 +175,16 @@ class _Blocks:
             return self._skip(after)
         return after
 
-    def _content(self, start: int, place: int, stop: int, column: int, base: int, kept: int) -> int:
+    def _content(self, start: int, place: int, stop: int, column: int, base: int, depth: int) -> int:
         """Read the rest of a line after the marks of open containers: new containers, then a leaf."""
         text, containers = self._text, self._containers
         is_open = self._paragraph >= 0
-        is_inside = kept == len(containers)
+        is_inside = depth == len(containers)
         self._is_empty_item = False
         while column - base < 4 and len(containers) < _DEEPEST:
             char = text[place]
             if char == ">":
-                self._close(kept, start)
+                self._close(depth, start)
                 containers.append(_QUOTE)
                 place, column, base = self._quoted(place, column)
             elif char in "-*+[0123456789":
@@ -193,21 +193,21 @@ class _Blocks:
                 item = self._item(place, column, base, stop, is_open and is_inside)
                 if item is None:
                     break
-                self._close(kept, start)
+                self._close(depth, start)
                 width, place, column, base = item
                 containers.append(width)
             else:
                 break
-            kept, is_open, is_inside = len(containers), False, True
+            depth, is_open, is_inside = len(containers), False, True
             if place == stop:
                 self._is_empty_item = containers[-1] != _QUOTE
                 return stop + 1
         if column - base >= 4:
             if self._paragraph < 0:
-                self._close(kept, start)
+                self._close(depth, start)
                 self.leaves.append((place, stop, False))
             return stop + 1
-        return self._leaf(start, place, stop, kept)
+        return self._leaf(start, place, stop, depth)
 
     def _item(
         self, place: int, column: int, base: int, stop: int, interrupts: bool
@@ -231,43 +231,43 @@ class _Blocks:
         spaces = column - after if place != stop and column - after < 5 else 1
         return indent + spaces, place, column, after + spaces
 
-    def _leaf(self, start: int, place: int, stop: int, kept: int) -> int:
+    def _leaf(self, start: int, place: int, stop: int, depth: int) -> int:
         """Read the leaf block of a line: inline text, a thematic break, a table row, or a block that `_special` reads."""
         text = self._text
         char = text[place]
-        is_open, is_inside = self._paragraph >= 0, kept == len(self._containers)
+        is_open, is_inside = self._paragraph >= 0, depth == len(self._containers)
         if char in "#`~<%$":
-            if (after := self._special(start, place, stop, kept)) is not None:
+            if (after := self._special(start, place, stop, depth)) is not None:
                 return after
         elif char in "-*_=|:":
             if is_open and is_inside and self._is_table_head(place):
                 self._open_table()
                 return stop + 1
             if is_open and is_inside and _UNDERLINE.match(text, place):
-                self._close(kept, start)
+                self._close(depth, start)
                 return stop + 1
             if _RULE.match(text, place):
-                self._close(kept, start)
+                self._close(depth, start)
                 return stop + 1
         if self._is_table and is_inside:
             self._row(place, stop)
         elif is_open:
             self._last_line = place
         else:
-            self._close(kept, start)
+            self._close(depth, start)
             self._paragraph = self._last_line = place
         return stop + 1
 
-    def _special(self, start: int, place: int, stop: int, kept: int) -> int | None:
+    def _special(self, start: int, place: int, stop: int, depth: int) -> int | None:
         """Read a heading, the start of fenced code or HTML, or a comment or formula of several lines; None for other lines."""
         text = self._text
         match text[place]:
             case "#" if _HEADING.match(text, place):
-                self._close(kept, start)
+                self._close(depth, start)
                 self.leaves.append((place, stop, True))
                 return stop + 1
             case "`" | "~" if fence := _FENCE.match(text, place):
-                self._close(kept, start)
+                self._close(depth, start)
                 run = fence[1] or fence[2]
                 closing = rf"{run[0]}{{{len(run)},}}+[ \t]*+(?=\n|\Z)"
                 self._hide(place, re.compile(closing), True)
@@ -275,17 +275,17 @@ class _Blocks:
             case "%" | "$" if mark := _SPANNING.match(text, place):
                 end = text.find(mark[1], mark.end())
                 if end > stop:
-                    self._close(kept, start)
+                    self._close(depth, start)
                     self.leaves.append((place, end + 2, False))
                     if not _ALONE.match(text, end + 2):
                         self._paragraph = self._last_line = end + 2
                     line_end = text.find("\n", end)
                     return line_end + 1 if line_end >= 0 else len(text)
             case "<" if self._has_html:
-                return self._open_html(start, place, stop, kept)
+                return self._open_html(start, place, stop, depth)
         return None
 
-    def _open_html(self, start: int, place: int, stop: int, kept: int) -> int | None:
+    def _open_html(self, start: int, place: int, stop: int, depth: int) -> int | None:
         text = self._text
         html = _HTML.match(text, place)
         until = None
@@ -297,7 +297,7 @@ class _Blocks:
             until = _RAW_END if html[1] else _COMMENT_END
             if not self._ends_later(until, html.end()):
                 return None
-        self._close(kept, start)
+        self._close(depth, start)
         if html and until:
             self._hide(place, until, False)
             return self._in_hidden(html.end(), stop, 0)
@@ -346,8 +346,8 @@ class _Blocks:
         if _MARK.search(self._text, start, end):
             self.leaves += ((*cell.span(), True) for cell in _CELL.finditer(self._text, start, end))
 
-    def _close(self, kept: int, end: int) -> None:
-        """Close the open leaf at `end`, and all containers except the first `kept`."""
+    def _close(self, depth: int, end: int) -> None:
+        """Close the open leaf at `end`, and all containers except the first `depth`."""
         if self._paragraph >= 0:
             self.leaves.append((self._paragraph, end, True))
             self._paragraph = -1
@@ -358,7 +358,7 @@ class _Blocks:
             self._comments(self._html, end)
             self._html = -1
         self._is_table = False
-        del self._containers[kept:]
+        del self._containers[depth:]
 
     def _comments(self, start: int, end: int) -> None:
         text = self._text

@@ -85,9 +85,9 @@ def without(masked: str, links: list[Link]) -> str:
     if not links:
         return masked
     parts: list[str] = []
-    done = 0
+    position = 0
     for link in sorted(links, key=lambda each: each.start):
-        if link.start >= done:
-            parts += masked[done : link.start], FILLER * (link.end - link.start)
-            done = link.end
-    return "".join((*parts, masked[done:]))
+        if link.start >= position:
+            parts += masked[position : link.start], FILLER * (link.end - link.start)
+            position = link.end
+    return "".join((*parts, masked[position:]))

@@ -28,11 +28,11 @@ def mask(text: str, has_html: bool = True) -> str:
     if not (stretches := leaves(text, has_html)):
         return text
     parts: list[str] = []
-    done = 0
+    position = 0
     for start, end in _Spans(text, has_html).collect(stretches):
-        parts += text[done:start], _blank(text[start:end])
-        done = end
-    return "".join((*parts, text[done:]))
+        parts += text[position:start], _blank(text[start:end])
+        position = end
+    return "".join((*parts, text[position:]))
 
 
 def _blank(text: str) -> str:

@@ -91,18 +91,18 @@ class _Note:
 def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Extraction]]) -> QualityReport:
     """Return the report on a vault. `paths` are all its files; `notes` yields each note and canvas once."""
     everything = list(paths)
-    kept = {path: _note(path, document, extraction) for path, document, extraction in notes}
+    vault = {path: _note(path, document, extraction) for path, document, extraction in notes}
     index = VaultIndex(everything)
     findings: list[VaultFinding] = []
     links = backlinks = 0
-    for path, note in kept.items():
+    for path, note in vault.items():
         for link, line in note.links:
             links += 1
             resolved = index.resolve(link.target, path)
             if resolved is None:
                 findings.append(VaultFinding(VaultFlaw.BROKEN_LINK, path, line, link.target or link.anchor))
                 continue
-            other = kept.get(resolved)
+            other = vault.get(resolved)
             if other is None:
                 continue
             if resolved != path:
@@ -110,13 +110,13 @@ def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Ex
                 note.linked = other.linked = True
             if not anchor_exists(link.anchor, other.headings, other.blocks):
                 findings.append(VaultFinding(VaultFlaw.BROKEN_ANCHOR, path, line, f"{link.target}#{link.anchor}"))
-    for path, note in kept.items():
+    for path, note in vault.items():
         findings += note.findings
         if not note.linked:
             findings.append(VaultFinding(VaultFlaw.ORPHAN, path))
     for group in index.same_names():
         findings += (VaultFinding(VaultFlaw.SAME_NAME, path, 0, group[0].rpartition("/")[2]) for path in group)
-    return QualityReport(len(kept), len(everything), links, backlinks, tuple(sorted(findings)))
+    return QualityReport(len(vault), len(everything), links, backlinks, tuple(sorted(findings)))
 
 
 def _note(path: str, document: Document, extraction: Extraction) -> _Note:

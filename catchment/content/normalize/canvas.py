@@ -28,24 +28,26 @@ def canvas(data: bytes) -> Document:
     return Document(text=text, media_type=CANVAS, language=language(text), properties=counts)
 
 
-def json_object(data: bytes, what: str) -> dict[str, Any]:
+def json_object(data: bytes, subject: str) -> dict[str, Any]:
     """Return the object in a file. Raises ParseError for other content."""
     text = decode(data).text
     text = text.replace("\\u0000", "\\ufffd")
     try:
         value = read_json(text) if text.strip() else {}
     except ValueError as error:
-        raise ParseError(f"the {what} is not valid JSON; open it in its own program and save it again") from error
+        raise ParseError(f"the {subject} is not valid JSON; open it in its own program and save it again") from error
     if not isinstance(value, dict):
-        raise ParseError(f"the {what} is not a JSON object; open it in its own program and save it again")
+        raise ParseError(f"the {subject} is not a JSON object; open it in its own program and save it again")
     return value
 
 
-def objects(value: dict[str, Any], key: str, what: str) -> list[dict[str, Any]]:
+def objects(value: dict[str, Any], key: str, subject: str) -> list[dict[str, Any]]:
     """Return the objects in the list under a key; it may be missing. Raises ParseError for other content."""
     members = value.get(key, [])
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
-        raise ParseError(f"the {what}'s {key} are not a list of objects; open it in its own program and save it again")
+        raise ParseError(
+            f"the {subject}'s {key} are not a list of objects; open it in its own program and save it again"
+        )
     return members
 
 

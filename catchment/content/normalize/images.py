@@ -63,7 +63,7 @@ def image(data: bytes, media_type: str) -> Document:
         media_type=media_type,
         title=words.get("title"),
         author=words.get("author"),
-        created=_taken(data),
+        created=_time_of_capture(data),
         properties=properties,
         warnings=warnings,
     )
@@ -222,7 +222,7 @@ def _little(data: bytes, place: int, length: int) -> int:
     return int.from_bytes(data[place : place + length], "little")
 
 
-def _taken(data: bytes) -> datetime | None:
+def _time_of_capture(data: bytes) -> datetime | None:
     """Return the EXIF time at which the picture was taken. A time without a zone is taken as UTC."""
     start = data.find(b"Exif\x00\x00", 0, 65_536)
     if start < 0:
@@ -230,13 +230,13 @@ def _taken(data: bytes) -> datetime | None:
     block = data[start + 6 : start + 6 + 65_536]
     read = _little if block[:2] == b"II" else _big
     directory = _entry(block, read(block, 4, 4), _EXIF_IFD, read)
-    taken, zone = (_entry(block, directory, tag, read) if directory else 0 for tag in (_TAKEN, _ZONE))
-    text = block[taken : taken + 19].decode("ascii", "replace") if taken else ""
+    time_at, zone = (_entry(block, directory, tag, read) if directory else 0 for tag in (_TAKEN, _ZONE))
+    text = block[time_at : time_at + 19].decode("ascii", "replace") if time_at else ""
     offset = block[zone : zone + 6].decode("ascii", "replace") if zone else ""
     notation, written = _NOTATION, text
     if _OFFSET.match(offset):
         notation, written = f"{_NOTATION}%z", text + offset
-    return time_of(written, lambda one: datetime.strptime(one, notation))  # noqa: DTZ007 - UTC without a zone
+    return time_of(written, lambda stamp: datetime.strptime(stamp, notation))  # noqa: DTZ007 - UTC without a zone
 
 
 def _entry(block: bytes, directory: int, tag: int, read: Callable[[bytes, int, int], int]) -> int:

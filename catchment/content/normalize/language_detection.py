@@ -107,7 +107,7 @@ def declared_language(name: str | None) -> str | None:
 
 def language_of(text: str, kind: str) -> str | None:
     """Return the language that a text without its code blocks declares in its markup, else the one of its prose."""
-    named = " ".join(found[found.lastindex or 0] for found in _DECLARED[kind].finditer(text))
+    named = " ".join(match[match.lastindex or 0] for match in _DECLARED[kind].finditer(text))
     codes = [code for name in re.findall(r"\w[\w-]*", named) if (code := declared_language(name))]
     return codes[-1] if codes else language(_NOT_PROSE.sub("", text))
 

@@ -41,11 +41,11 @@ def as_markdown(text: str, kind: str) -> str:
 
     Other lines that Markdown would read as either get a backslash.
     """
-    pieces, done = [""], 0
+    pieces, position = [""], 0
     for start, end, written in rst.titles(text) if kind == RST else _parts(text, kind):
-        pieces += _lines(text[done:start], kind), written
-        done = end
-    return "".join((*pieces, _lines(text[done:], kind)))
+        pieces += _lines(text[position:start], kind), written
+        position = end
+    return "".join((*pieces, _lines(text[position:], kind)))
 
 
 def _lines(text: str, kind: str) -> str:
@@ -54,30 +54,30 @@ def _lines(text: str, kind: str) -> str:
 
 def headings(text: str) -> list[Entity]:
     """Return the headings that `as_markdown` wrote, in order, with the level as detail."""
-    found = (part for part in _WRITTEN.finditer(text) if part["mark"])
-    return [Entity(EntityKind.HEADING, each["words"], str(len(each["mark"])), *each.span()) for each in found]
+    matches = (part for part in _WRITTEN.finditer(text) if part["mark"])
+    return [Entity(EntityKind.HEADING, each["words"], str(len(each["mark"])), *each.span()) for each in matches]
 
 
 def without_code(text: str) -> str:
     """Return a text that `as_markdown` wrote without its code blocks."""
-    return _WRITTEN.sub(lambda found: "" if found["fence"] else found[0], text)
+    return _WRITTEN.sub(lambda match: "" if match["fence"] else match[0], text)
 
 
 def _parts(text: str, kind: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and Markdown of the titles and code blocks."""
     place = 0
-    while found := _PARTS[kind].search(text, place):
-        place, part = found.end(), found.groupdict()
+    while match := _PARTS[kind].search(text, place):
+        place, part = match.end(), match.groupdict()
         if part["code"]:
             fence, body = "```", part["body"].removesuffix("\n")
             while fence in body:
                 fence += "`"
-            yield found.start(), place, f"{fence}{part['info'].replace('`', '').strip()}\n{body}\n{fence}"
+            yield match.start(), place, f"{fence}{part['info'].replace('`', '').strip()}\n{body}\n{fence}"
         elif part["mark"]:
             level = _LEVELS.get(part["mark"]) or min(len(part["mark"]), 6)
             end = "" if text.startswith("\n", place) else "\n"
-            yield found.start(), place, f"{'#' * level} {words(part['words'], kind)}{end}"
+            yield match.start(), place, f"{'#' * level} {words(part['words'], kind)}{end}"
         elif abs(len(part["line"]) - len(part["title"].rstrip())) > 1:
-            place = found.start("line")
+            place = match.start("line")
         else:
-            yield found.start(), place, f"{'#' * (_LINES.index(part['one']) + 1)} {part['title'].rstrip()}"
+            yield match.start(), place, f"{'#' * (_LINES.index(part['one']) + 1)} {part['title'].rstrip()}"

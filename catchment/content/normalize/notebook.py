@@ -87,7 +87,7 @@ def notebook(data: bytes) -> Document:
         media_type="application/x-ipynb+json",
         title=title or title_of(headings(words)),
         language=language(words),
-        warnings=tuple(f"{what}: {count}" for what, count in outputs.left_out.items() if count),
+        warnings=tuple(f"{label}: {count}" for label, count in outputs.left_out.items() if count),
     )
 
 

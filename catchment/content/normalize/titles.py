@@ -43,8 +43,8 @@ def title_of(headings: Iterable[tuple[int, str]]) -> str | None:
 
 def declared_title(text: str, kind: str) -> str | None:
     """Return the title that a text without its code blocks declares in its markup."""
-    found = _DECLARED[kind].search(text)
-    return words(found["words"], kind) or None if found else None
+    match = _DECLARED[kind].search(text)
+    return words(match["words"], kind) or None if match else None
 
 
 def words(written: str, kind: str) -> str:

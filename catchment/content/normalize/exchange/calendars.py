@@ -46,11 +46,11 @@ _TIMES = frozenset({"DTSTART", "DTEND", "DUE", "COMPLETED", "RECURRENCE-ID", "RD
 
 def calendar(data: bytes, media_type: str) -> Document:
     """Return the events, tasks and journal entries of a calendar. A single one gives the document its title and dates."""
-    found = components(data, _KINDS)
-    if "BEGIN" not in found.outer:
+    parts = components(data, _KINDS)
+    if "BEGIN" not in parts.outer:
         raise ParseError("no calendar: the file is truncated or of another type; export it again")
-    events, outer = found.inner, found.outer
-    one = events[0] if len(events) == 1 else {}
+    events, outer = parts.inner, parts.outer
+    single = events[0] if len(events) == 1 else {}
     files = sum(line.is_binary for event in events for line in event.get("ATTACH", ()))
     warnings = [f"attached files not read: {files}"] if files else []
     if len(events) > _MAX_EVENTS:
@@ -58,19 +58,19 @@ def calendar(data: bytes, media_type: str) -> Document:
     return Document(
         text="\n\n".join(_entry("", event) for event in events[:_MAX_EVENTS]),
         media_type=media_type,
-        title=_first(one, "SUMMARY") or _first(outer, "X-WR-CALNAME") or _first(outer, "NAME") or None,
-        author=next((_person(line) for line in one.get("ORGANIZER", ())), None),
-        created=_start(one),
-        modified=time_of(_first(one, "LAST-MODIFIED")),
+        title=_first(single, "SUMMARY") or _first(outer, "X-WR-CALNAME") or _first(outer, "NAME") or None,
+        author=next((_person(line) for line in single.get("ORGANIZER", ())), None),
+        created=_start(single),
+        modified=time_of(_first(single, "LAST-MODIFIED")),
         warnings=tuple(warnings),
     )
 
 
 def invitation(text: str) -> str:
     """Return each entry of a calendar in a message as a heading with a list of its fields; "" without any."""
-    found = components(text.encode("utf-8", "replace"), _KINDS)
-    method = _METHODS.get(_first(found.outer, "METHOD").upper(), "")
-    return "\n\n".join(_entry(method, event) for event in found.inner[:_MAX_INVITATIONS])
+    parts = components(text.encode("utf-8", "replace"), _KINDS)
+    method = _METHODS.get(_first(parts.outer, "METHOD").upper(), "")
+    return "\n\n".join(_entry(method, event) for event in parts.inner[:_MAX_INVITATIONS])
 
 
 def _entry(method: str, event: Component) -> str:

@@ -43,31 +43,33 @@ _NO_TYPE = frozenset({"internet", "pref", "voice", "x-internet"})
 
 def contacts(data: bytes, media_type: str) -> Document:
     """Return each contact as a heading with its fields. A single one gives the document its title and its date."""
-    found = components(data, ("VCARD",)).inner
-    if not found:
+    cards = components(data, ("VCARD",)).inner
+    if not cards:
         raise ParseError("no contact: the file is truncated or of another type; export it again")
-    files = sum(line.is_binary for contact in found for lines in contact.values() for line in lines)
+    files = sum(line.is_binary for contact in cards for lines in contact.values() for line in lines)
     warnings = [f"pictures, sounds and keys not read: {files}"] if files else []
-    if len(found) > _MAX_CONTACTS:
-        warnings.append(f"only the first {_MAX_CONTACTS:,} of {len(found):,} contacts were read; split the file")
-    one = found[0] if len(found) == 1 else {}
+    if len(cards) > _MAX_CONTACTS:
+        warnings.append(f"only the first {_MAX_CONTACTS:,} of {len(cards):,} contacts were read; split the file")
+    single = cards[0] if len(cards) == 1 else {}
     return Document(
-        text="\n\n".join(map(_contact, found[:_MAX_CONTACTS])),
+        text="\n\n".join(map(_contact, cards[:_MAX_CONTACTS])),
         media_type=media_type,
-        title=_name(one) or None,
-        modified=time_of(one["REV"][0].value) if "REV" in one else None,
+        title=_name(single) or None,
+        modified=time_of(single["REV"][0].value) if "REV" in single else None,
         warnings=tuple(warnings),
     )
 
 
 def _contact(contact: Component) -> str:
     lines = [f"## {_name(contact) or 'Contact'}", ""]
-    own = {line.group: _BUILT_IN.sub(r"\1", line.text.strip()) for line in contact.get(_OWN_LABEL, ()) if line.group}
+    own_labels = {
+        line.group: _BUILT_IN.sub(r"\1", line.text.strip()) for line in contact.get(_OWN_LABEL, ()) if line.group
+    }
     for name, label in _LABELS.items():
         for line in contact.get(name, ()):
             text = "" if line.is_binary else _text(name, line)
-            if text and line.group in own:
-                text = f"{text} ({own[line.group]})"
+            if text and line.group in own_labels:
+                text = f"{text} ({own_labels[line.group]})"
             if text:
                 lines += [f"- {label}: {' '.join(text.split())}"] if label else ["", text]
     return "\n".join(lines).rstrip("\n")
@@ -79,8 +81,8 @@ def _name(contact: Component) -> str:
         if name := " ".join(line.text.split()):
             return name
     for line in contact.get("N", ()):
-        family, given, middle, prefix, suffix = (*line.fields, "", "", "", "", "")[:5]
-        if name := " ".join(" ".join((prefix, given, middle, family, suffix)).split()):
+        family, given_name, middle, prefix, suffix = (*line.fields, "", "", "", "", "")[:5]
+        if name := " ".join(" ".join((prefix, given_name, middle, family, suffix)).split()):
             return name
     others = (_text(name, line) for name in ("ORG", "EMAIL", "TEL") for line in contact.get(name, ()))
     return next(filter(None, others), "")

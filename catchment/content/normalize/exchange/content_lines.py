@@ -68,7 +68,7 @@ def components(data: bytes, kinds: Collection[str]) -> Components:
         data = decode(data).text.encode("utf-8", "replace")
     data = _SOFT_BREAKS.sub(lambda line: _SOFT_BREAK.sub(b"", line[0]), data)
     data = _FOLD.sub(b" " if _OLD.search(data) else b"", data)  # before decoding: a fold may divide a character
-    found, depth = Components(), 0
+    result, depth = Components(), 0
     for written in decode(data).text.split("\n"):
         if (match := _LINE.match(written.strip())) is None:
             continue
@@ -76,12 +76,12 @@ def components(data: bytes, kinds: Collection[str]) -> Components:
         if name == "BEGIN" and (depth or line.value.upper() in kinds):
             depth += 1
             if depth == 1:
-                found.inner.append({})
+                result.inner.append({})
         elif name == "END" and depth:
             depth -= 1
         elif depth <= 1:
-            (found.inner[-1] if depth else found.outer).setdefault(name, []).append(line)
-    return found
+            (result.inner[-1] if depth else result.outer).setdefault(name, []).append(line)
+    return result
 
 
 def _line(group: str, written: str, value: str) -> Line:

@@ -71,11 +71,11 @@ def _inflated(written: str, room: int) -> bytes:
 
 def _strings(board: Any) -> Iterator[str]:
     """Yield the texts of the shapes in order, without recursion; deleted shapes are left out."""
-    left = [board]
-    while left:
-        match left.pop():
+    pending = [board]
+    while pending:
+        match pending.pop():
             case dict() as value if not value.get("isDeleted"):
                 yield from (value[key] for key in _TEXTS if isinstance(value.get(key), str))
-                left += reversed([inner for inner in value.values() if isinstance(inner, dict | list)])
+                pending += reversed([inner for inner in value.values() if isinstance(inner, dict | list)])
             case list() as values:
-                left += reversed(values)
+                pending += reversed(values)

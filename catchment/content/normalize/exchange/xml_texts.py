@@ -70,7 +70,7 @@ def texts(data: bytes, media_type: str) -> Document:
         media_type=media_type,
         title=_heading(titles[0]) or None if len(titles) == 1 else None,
         created=time_of(created[0].text) if len(created) == 1 else None,
-        warnings=tuple(f"{what} not read: {count}" for what, count in left_out.items() if count),
+        warnings=tuple(f"{label} not read: {count}" for label, count in left_out.items() if count),
     )
 
 
@@ -90,11 +90,11 @@ def _block(element: Element, depth: int, layout: _Layout) -> str:
 
 def _paragraph(element: Element) -> str:
     """Return the words of a paragraph of Word, without those of a paragraph inside it, such as a footnote."""
-    words, left = [], [element]
-    while left:
-        part = left.pop()
+    words, pending = [], [element]
+    while pending:
+        part = pending.pop()
         words.append((part.text or "") if part.tag == _WORD.lines[1] else " " if part.tag in _BREAKS else "")
-        left += [inner for inner in reversed(part) if inner.tag not in ("p", "pPr")]
+        pending += [inner for inner in reversed(part) if inner.tag not in ("p", "pPr")]
     return _one_line("".join(words))
 
 
@@ -104,12 +104,12 @@ def _heading(element: Element) -> str:
 
 def _elements(root: Element) -> Iterator[tuple[Element, int]]:
     """Yield the elements in order, with the number of list items around and including each, without recursion."""
-    left = [(root, 0)]
-    while left:
-        element, above = left.pop()
+    pending = [(root, 0)]
+    while pending:
+        element, above = pending.pop()
         depth = above + (element.tag == _ITEM)
         yield element, depth
-        left += [(inner, depth) for inner in reversed(element)]
+        pending += [(inner, depth) for inner in reversed(element)]
 
 
 def _one_line(text: str | None) -> str:

@@ -105,10 +105,10 @@ class Byline:
         from htmldate import find_date
 
         text = _JAPANESE.sub(lambda match: f"{match[1]}-{int(match[2]):02}-{int(match[3]):02}", beside)
-        found = find_date(
+        date = find_date(
             f"<html><body><article>{text}</article></body></html>", extensive_search=True, original_date=True
         )
-        day = time_of(found)
+        day = time_of(date)
         is_year = day is not None and (day.month, day.day) == (1, 1) and not _NEW_YEAR.search(beside)
         # Many pages show the present day.
         return day if not is_year and is_past(day) and day.date() != datetime.now(UTC).date() else None

@@ -90,15 +90,15 @@ def _linked_data(tree: Any) -> Iterator[dict[str, Any]]:
     """Yield the objects of the JSON-LD scripts, outer objects first."""
     for script in tree.css('script[type="application/ld+json"]')[:_MOST_SCRIPTS]:
         try:
-            left = [read_json(script.text())]
+            pending = [read_json(script.text())]
         except ValueError:
             continue
-        for value in left:  # the list grows in the loop
+        for value in pending:  # the list grows in the loop
             if isinstance(value, dict):
                 yield value
-                left += [inner for inner in value.values() if isinstance(inner, dict | list)]
+                pending += [inner for inner in value.values() if isinstance(inner, dict | list)]
             elif isinstance(value, list):
-                left += value
+                pending += value
 
 
 def _is(node: Mapping[str, Any], kinds: re.Pattern[str]) -> bool:

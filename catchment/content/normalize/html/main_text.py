@@ -147,13 +147,13 @@ def _for_selection(tree: Any, page: str) -> str:
 
 def _unseen(tree: Any, page: str, leads: set[str]) -> tuple[set[int], str]:
     """Return the `mem_id`s of the nodes outside the main text, and the main text as trafilatura selects it."""
-    selected, kept = "", list[bool]()
+    selected, in_text = "", list[bool]()
     if page:
         lines = _Lines()
         walk(tree.body or tree.root, lines)
         if lines.are_few():
-            selected, kept = _selection(lines.lines, page, leads)
-    unseen = lines.outside(kept) if selected else _navigation(tree)
+            selected, in_text = _selection(lines.lines, page, leads)
+    unseen = lines.outside(in_text) if selected else _navigation(tree)
     signs = (link for link in tree.css("a[href^='#']") if not _words(link.text()))  # such as "¶" beside a heading
     return unseen | {link.mem_id for link in signs}, selected
 
@@ -164,13 +164,13 @@ def _selection(lines: list[_Line], page: str, leads: set[str]) -> tuple[str, lis
     If the quick selection is no main text, the one that asks two more algorithms is taken. It takes twice the time, and often
     adds the next article of the page.
     """
-    selected, kept = "", list[bool]()
+    selected, in_text = "", list[bool]()
     for is_quick in (True, False):
         selected = _selected(page, is_quick)
-        kept = _kept(lines, selected, leads)
-        if _is_main(lines, kept):
+        in_text = _lines_in_text(lines, selected, leads)
+        if _is_main(lines, in_text):
             break
-    return selected, kept
+    return selected, in_text
 
 
 def _selected(page: str, is_quick: bool) -> str:
@@ -248,10 +248,10 @@ class _Lines:
         nodes = sum(len(line.nodes) for line in self.lines)
         return len(self.lines) <= _SELECTED_LINES and nodes <= _SELECTED_NODES
 
-    def outside(self, kept: list[bool]) -> set[int]:
+    def outside(self, in_text: list[bool]) -> set[int]:
         """Return the `mem_id`s of the nodes of the lines that are not kept."""
-        nodes = {node for line, is_kept in zip(self.lines, kept, strict=True) if not is_kept for node in line.nodes}
-        return nodes | {node for node, start, end in self.code if not any(kept[start:end])}
+        nodes = {node for line, is_kept in zip(self.lines, in_text, strict=True) if not is_kept for node in line.nodes}
+        return nodes | {node for node, start, end in self.code if not any(in_text[start:end])}
 
     def _end_line(self) -> None:
         if self.lines[-1].nodes:
@@ -262,57 +262,57 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(normalize("NFC", text))
 
 
-def _kept(lines: list[_Line], selected: str, leads: set[str]) -> list[bool]:
+def _lines_in_text(lines: list[_Line], selected: str, leads: set[str]) -> list[bool]:
     """Tell for each line whether it is of the selected text, or prose that belongs to it.
 
     Lines are aligned with those of the selected text. The remaining text had other line breaks; its lines are found by words.
     """
     worded = [index for index, line in enumerate(lines) if line.words]
-    wanted = [words for line in _BETWEEN_LINES.split(selected) if (words := _words(line))]
-    kept = [False] * len(lines)
+    text_lines = [words for line in _BETWEEN_LINES.split(selected) if (words := _words(line))]
+    in_text = [False] * len(lines)
     for block in SequenceMatcher(
-        None, ["".join(lines[index].words) for index in worded], ["".join(words) for words in wanted]
+        None, ["".join(lines[index].words) for index in worded], ["".join(words) for words in text_lines]
     ).get_matching_blocks():
         for index in worded[block.a : block.a + block.size]:
-            kept[index] = True
-        wanted[block.b : block.b + block.size] = [[]] * block.size
-    left = [word for words in wanted for word in words]
-    grams = {gram for size in range(1, _GRAM + 1) for gram in _grams(left, size)}
+            in_text[index] = True
+        text_lines[block.b : block.b + block.size] = [[]] * block.size
+    unmatched = [word for words in text_lines for word in words]
+    grams = {gram for size in range(1, _GRAM + 1) for gram in _grams(unmatched, size)}
     for index in worded:
         words = lines[index].words
-        if not kept[index] and len(words) >= _GRAM:
-            own = _grams(words, _GRAM)
-            kept[index] = sum(gram in grams for gram in own) >= _LEAST_SHARE * len(own)
-    _add_prose(lines, kept, leads)
-    if any(kept):
-        first, last = kept.index(True), len(kept) - kept[::-1].index(True)
+        if not in_text[index] and len(words) >= _GRAM:
+            line_grams = _grams(words, _GRAM)
+            in_text[index] = sum(gram in grams for gram in line_grams) >= _LEAST_SHARE * len(line_grams)
+    _add_prose(lines, in_text, leads)
+    if any(in_text):
+        first, last = in_text.index(True), len(in_text) - in_text[::-1].index(True)
         for index in worded:
             if first < index < last and len(lines[index].words) < _GRAM:
-                kept[index] |= tuple(lines[index].words) in grams
+                in_text[index] |= tuple(lines[index].words) in grams
     for before, after in pairwise(worded):
-        if kept[before] and kept[after]:
-            kept[before:after] = [True] * (after - before)
-    return kept
+        if in_text[before] and in_text[after]:
+            in_text[before:after] = [True] * (after - before)
+    return in_text
 
 
-def _add_prose(lines: list[_Line], kept: list[bool], leads: set[str]) -> None:
+def _add_prose(lines: list[_Line], in_text: list[bool], leads: set[str]) -> None:
     """Keep the prose that has the place of kept prose, and before it the lead, which the page states as its description.
 
     trafilatura takes the first of the elements if advertisements divide the body of an article.
     """
     prose = [index for index, line in enumerate(lines) if line.is_prose]
-    first = next((index for index in prose if kept[index]), 0)
-    places = {lines[index].place for index in prose if kept[index]}
+    first = next((index for index in prose if in_text[index]), 0)
+    places = {lines[index].place for index in prose if in_text[index]}
     for index in prose:
         is_lead = index < first and "".join(lines[index].words) in leads
-        kept[index] |= is_lead or lines[index].place in places
+        in_text[index] |= is_lead or lines[index].place in places
 
 
-def _is_main(lines: list[_Line], kept: list[bool]) -> bool:
+def _is_main(lines: list[_Line], in_text: list[bool]) -> bool:
     """Tell whether the kept lines are a main text: a good part of the prose, without most of the links."""
-    chosen = [line for line, is_kept in zip(lines, kept, strict=True) if is_kept]
-    prose, all_prose = (sum(len(line.words) for line in part if line.is_prose) for part in (chosen, lines))
-    links, all_links = (sum(line.linked for line in part) for part in (chosen, lines))
+    main_lines = [line for line, is_kept in zip(lines, in_text, strict=True) if is_kept]
+    prose, all_prose = (sum(len(line.words) for line in part if line.is_prose) for part in (main_lines, lines))
+    links, all_links = (sum(line.linked for line in part) for part in (main_lines, lines))
     return prose > _LEAST_PROSE * all_prose and links <= _MOST_LINKS * all_links
 
 

@@ -43,8 +43,8 @@ def title_of(tree: Any, fields: Mapping[str, str], site: str | None) -> str | No
     it that is the last part, or a link to the start page, is the name of the site.
     """
     element = (tree.head.css_first("title") if tree.head else None) or tree.css_first("title:not(svg *)")
-    given = [*(fields[key] for key in _STATED if key in fields), " ".join(element.text().split()) if element else ""]
-    titles = [title for title in given if title]
+    texts = [*(fields[key] for key in _STATED if key in fields), " ".join(element.text().split()) if element else ""]
+    titles = [title for title in texts if title]
     if len(titles) == 1 and not _SEPARATOR.search(titles[0]):
         return titles[0]
     headings = [_Heading(node, words_of(node)) for node in tree.css("h1, h2, h3")[:_MOST_HEADINGS]]
@@ -57,12 +57,12 @@ def title_of(tree: Any, fields: Mapping[str, str], site: str | None) -> str | No
     parts = [part for each in _SEPARATOR.split(stated, _MOST_PARTS) if (part := each.strip())]
     if len(parts) < 2:
         return stated
-    left = [part for part in parts if part.casefold() not in names] or parts
-    named = [(heading, part) for part in left for heading in headings if heading.names(part)]
-    if len(left) == len(parts):
+    remaining = [part for part in parts if part.casefold() not in names] or parts
+    named = [(heading, part) for part in remaining for heading in headings if heading.names(part)]
+    if len(remaining) == len(parts):
         sure = [(heading, part) for heading, part in named if part != parts[-1] or heading.is_in_article()]
         if named and not sure:
-            left = parts[:-1]
+            remaining = parts[:-1]
         named = sure
     if named:
         heading = next((heading for heading, _ in named if heading.is_in_article()), named[0][0])
@@ -71,6 +71,6 @@ def title_of(tree: Any, fields: Mapping[str, str], site: str | None) -> str | No
             if heading.words in stated
             else max((part for each, part in named if each == heading), key=len)
         )
-    if parts[-1] in left:
-        return stated if len(left) == len(parts) else left[0]
-    return stated[: stated.rfind(left[-1]) + len(left[-1])]
+    if parts[-1] in remaining:
+        return stated if len(remaining) == len(parts) else remaining[0]
+    return stated[: stated.rfind(remaining[-1]) + len(remaining[-1])]

@@ -55,7 +55,7 @@ def _with(page: Document, summary: Document) -> Document:
 def _says(longer: str, other: str) -> bool:
     """Return whether a text has almost all words of another one."""
     whole = longer.casefold()
-    words, wanted = set(_WORD.findall(whole)), set(_WORD.findall(_DESTINATION.sub("]", other.casefold())))
+    words, distinct = set(_WORD.findall(whole)), set(_WORD.findall(_DESTINATION.sub("]", other.casefold())))
     # A teaser ends within a word, and scripts without spaces have sentences as words.
-    missing = [word for word in wanted if word not in words and word not in whole]
-    return len(missing) * _MOST_OTHER <= len(wanted)
+    missing = [word for word in distinct if word not in words and word not in whole]
+    return len(missing) * _MOST_OTHER <= len(distinct)

@@ -36,15 +36,15 @@ def united(first: str, second: str) -> str:
     words = _words(second)
     if words <= _words(first):
         return first
-    added = [own for paragraph in _BLANK_LINES.split(first.strip()) if (own := _own(paragraph, words))]
+    added = [text for paragraph in _BLANK_LINES.split(first.strip()) if (text := _own(paragraph, words))]
     return "\n\n".join((mark_replies(second), *added)) if added else second
 
 
 def _own(paragraph: str, words: set[str]) -> str:
     """Return the paragraph or its lines with words of its own."""
     lines = paragraph.split("\n")
-    own = [line for line in lines if not _words(line) <= words]
-    return _LONG_ADDRESS.sub("", "\n".join(lines if 2 * len(own) >= len(lines) else own))
+    lines_alone = [line for line in lines if not _words(line) <= words]
+    return _LONG_ADDRESS.sub("", "\n".join(lines if 2 * len(lines_alone) >= len(lines) else lines_alone))
 
 
 def _words(text: str) -> set[str]:

@@ -117,9 +117,9 @@ class _Reader:
         self._body.signed = self._body.signed or ("OpenPGP" if "pgp" in protocol else "S/MIME")
         return self.text(part.parts[0]) if part.parts else ""
 
-    def _encrypted(self, how: str) -> None:
-        self._body.encrypted = how
-        self._body.warn(f"the message is encrypted ({how}); only its headers were read")
+    def _encrypted(self, scheme: str) -> None:
+        self._body.encrypted = scheme
+        self._body.warn(f"the message is encrypted ({scheme}); only its headers were read")
 
     def _smime(self, part: Part) -> str:
         if self._depth >= _MAX_ATTACHED:

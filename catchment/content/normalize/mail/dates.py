@@ -89,15 +89,15 @@ def _rewritten(value: str) -> str:
 
 def _date(value: str) -> tuple[str, int, str] | None:
     """Return year, month and day."""
-    if found := _YEAR_FIRST.search(value):
-        return found[1], int(found[2]), found[3]
-    if found := _NUMBERS.search(value):
-        first, second = int(found[1]), int(found[3])
-        if found[2] == "." or first > 12 or first == second:
-            return found[4], second, found[1]
-        return (found[4], first, found[3]) if second > 12 else None
+    if match := _YEAR_FIRST.search(value):
+        return match[1], int(match[2]), match[3]
+    if match := _NUMBERS.search(value):
+        first, second = int(match[1]), int(match[3])
+        if match[2] == "." or first > 12 or first == second:
+            return match[4], second, match[1]
+        return (match[4], first, match[3]) if second > 12 else None
     for pattern, name, day in ((_DAY_AND_NAME, 2, 1), (_NAME_AND_DAY, 1, 2)):
-        for found in pattern.finditer(value):
-            if month := _MONTHS.get(found[name][:4]) or _MONTHS.get(found[name][:3]):
-                return found[3], month, found[day]
+        for match in pattern.finditer(value):
+            if month := _MONTHS.get(match[name][:4]) or _MONTHS.get(match[name][:3]):
+                return match[3], month, match[day]
     return None

@@ -36,9 +36,9 @@ def _mailbox(data: bytes) -> Document:
     """Return each message of a mailbox under a heading, up to fixed limits."""
     parts: list[str] = []
     warnings: dict[str, None] = {}
-    left, unread = _MAX_TEXT, 0
+    room, unread = _MAX_TEXT, 0
     for number, message in enumerate(_messages(data)):
-        if number >= _MAX_MESSAGES or left <= 0:
+        if number >= _MAX_MESSAGES or room <= 0:
             warnings[f"only the first {number:,} messages were read; split the mailbox into files of one message"] = (
                 None
             )
@@ -52,7 +52,7 @@ def _mailbox(data: bytes) -> Document:
         lines = [f"- {name}: {value}" for name, value in (("From", document.author), ("Date", date)) if value]
         parts.append("\n\n".join(filter(None, (f"## {document.title or 'Message'}", "\n".join(lines), document.text))))
         warnings |= dict.fromkeys(document.warnings)
-        left -= len(parts[-1])
+        room -= len(parts[-1])
     if not parts:
         raise ParseError("no messages: not a mailbox, or truncated; export it again")
     if unread:

@@ -172,14 +172,14 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
 def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
     """Read a file and return it as it was read: with inline elements and marks of notes as text, if it can be read so."""
     plain = inline.with_plain_text(data) if media_type == _DOCX or media_type.startswith(_ODF) else data
-    readable, found = note_marks.marked(plain) if media_type == _DOCX else (plain, {})
+    readable, marks = note_marks.marked(plain) if media_type == _DOCX else (plain, {})
     try:
         result = extracted(_arranged(readable, media_type), media_type)
     except (ParseError, ResourceExhausted):
         if readable is data:
             raise
         return data, extracted(_arranged(data, media_type), media_type)
-    return plain, result._replace(content=note_marks.numbered(result.content, found))
+    return plain, result._replace(content=note_marks.numbered(result.content, marks))
 
 
 def _of_compound(data: bytes, media_type: str) -> Extracted:

@@ -134,7 +134,7 @@ def _lines(stream: bytes) -> Iterator[str]:
     if _number(stream, 4, "H") != _BIFF8:
         return
     box = 0
-    seen: set[str] = set()
+    yielded: set[str] = set()
     for kind, _, content in _records(stream):
         text = ""
         if kind == _CONTINUE and box:
@@ -148,8 +148,8 @@ def _lines(stream: bytes) -> Iterator[str]:
             text = content[at + 20 : at + 20 + size].decode("utf-16-le", "replace").partition("\x00")[0]
         box = _number(content, 10, "H") if kind == _TEXT_BOX else 0
         line = " ".join(re.sub(r"[\x00-\x1f]", " ", text).split())
-        if line and line not in seen and len(seen) < _MOST_LINES:
-            seen.add(line)
+        if line and line not in yielded and len(yielded) < _MOST_LINES:
+            yielded.add(line)
             yield line
 
 

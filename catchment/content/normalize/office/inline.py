@@ -78,20 +78,20 @@ def decoded(text: str) -> str:
 
 def _plain(part: bytes) -> bytes | None:
     """Return a part with its inline elements as text; None if it has none, or is not well-formed."""
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     at = depth = 0
     for tag in _TAG.finditer(part):
         is_replaced = tag["word"] or tag["space"] or tag["loose"]
         if not depth:
-            kept.append(part[at : tag.start()])
+            pieces.append(part[at : tag.start()])
             if tag["loose"]:
-                kept.append(b'</w:r><w:r><w:t xml:space="preserve"> %s </w:t></w:r>' % tag["loose"])
+                pieces.append(b'</w:r><w:r><w:t xml:space="preserve"> %s </w:t></w:r>' % tag["loose"])
             elif is_replaced and not tag["end"]:
-                kept.append(_run_content(tag) if tag["word"] else b" ")
+                pieces.append(_run_content(tag) if tag["word"] else b" ")
         at = tag.end()
         if not is_replaced and not tag["attributes"].endswith(b"/"):
             depth += -1 if tag["end"] else 1
-    return b"".join((*kept, part[at:])) if at and not depth else None
+    return b"".join((*pieces, part[at:])) if at and not depth else None
 
 
 def _with_link_elements(part: bytes) -> bytes:

@@ -74,7 +74,7 @@ def of_document(package: Package, text: str) -> Unread:
     for relation in related:
         if relation.kind == "aFChunk" and not relation.is_external:
             search.add_chunk(relation.target)
-    return search.found(related)
+    return search.result(related)
 
 
 def of_slides(package: Package, slides: Iterable[str], text: str) -> Unread:
@@ -87,7 +87,7 @@ def of_slides(package: Package, slides: Iterable[str], text: str) -> Unread:
         search.add_all(f"Comment on slide {number}: ", beside, "comments")
         search.add_drawings(beside)
         related += beside
-    return search.found(related)
+    return search.result(related)
 
 
 def of_binary_workbook(package: Package, text: str) -> Unread:
@@ -101,7 +101,7 @@ def of_binary_workbook(package: Package, text: str) -> Unread:
             search.add("", drawing)
             search.add_drawings(search.relations(drawing))
         related += beside
-    unread = search.found(related)
+    unread = search.result(related)
     if any(relation.kind == "comments" for relation in related):
         unread.warnings.append("comments of cells were not read; save the file as .xlsx")
     return unread
@@ -116,7 +116,7 @@ def of_open_document(package: Package, text: str, *, has_sheets: bool = False) -
             if name.endswith("/content.xml"):
                 search.add("", name, is_mixed=True)
     search.add("", "styles.xml", is_mixed=True, is_margin=True)
-    return search.found([])
+    return search.result([])
 
 
 class Written:
@@ -155,7 +155,7 @@ class _Search:
         self._unread = Unread()
         self._damaged = 0
 
-    def found(self, related: list[Relation]) -> Unread:
+    def result(self, related: list[Relation]) -> Unread:
         """Return the result. Embedded files are counted in the relationships `related`."""
         embedded = len({relation.target for relation in related if relation.kind in _EMBEDDED})
         if embedded:

@@ -45,17 +45,17 @@ def text(package: Package) -> tuple[str, list[str]]:
 def metadata(package: Package) -> Metadata:
     """Return the metadata; empty if they are missing or damaged."""
     try:
-        found = [each for meta in package.tree("meta.xml").iter("meta") for each in meta]
+        elements = [each for meta in package.tree("meta.xml").iter("meta") for each in meta]
     except (ParseError, ResourceExhausted):
         return Metadata()
-    texts = {each.tag: each.text or "" for each in reversed(found)}
+    texts = {each.tag: each.text or "" for each in reversed(elements)}
     author = texts.get("initial-creator") or texts.get("creator")
     return Metadata(
         texts.get("title"),
         (author,) if author else (),
         texts.get("creation-date"),
         texts.get("date"),
-        tuple(each.text or "" for each in found if each.tag == "keyword"),
+        tuple(each.text or "" for each in elements if each.tag == "keyword"),
         texts.get("subject"),
         texts.get("language"),
     )

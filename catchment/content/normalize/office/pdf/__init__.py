@@ -83,7 +83,7 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
         origins.update((word, 0 if word in origins else number) for word in written)
     texts: list[str] = []
     replaced: list[int] = []
-    lost: list[int] = []
+    unreadable: list[int] = []
     doubtful: list[int] = []
     scanned: list[int] = []
     for number in range(1, max(second.count, *pages, 0) + 1):
@@ -93,7 +93,7 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
         is_other = number not in others and any(2 * len(written & words[other]) > len(written) for other in others)
         if plain is None:
             text = "" if is_other else text
-            lost += [] if text.strip() else [number]
+            unreadable += [] if text.strip() else [number]
         elif number in second.forms and _has_more(text, plain) and not (plainly := legibility(plain)).is_doubtful:
             text, judged = plain, plainly
             replaced += [number] if text else []
@@ -110,7 +110,7 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
         doubtful += [number] if judged.is_doubtful else []
     remarks = {
         "pages read by PDFium, without headings and tables: ": replaced,
-        "pages missing or damaged: ": lost,
+        "pages missing or damaged: ": unreadable,
         "pages whose text may be wrong (fonts without a correct Unicode mapping): ": doubtful,
         "pages without text (scanned pages need text recognition, which is off): ": scanned if any(texts) else [],
     }
@@ -163,4 +163,4 @@ def moment(data: bytes, text: str | None) -> datetime | None:
         return read
     ahead = timedelta(hours=int(written[3]), minutes=int(written[4] or 0))
     zone = timezone(ahead if written[2] == b"+" else -ahead)
-    return time_of(read, lambda one: one.replace(tzinfo=zone))
+    return time_of(read, lambda naive: naive.replace(tzinfo=zone))

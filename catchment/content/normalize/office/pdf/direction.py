@@ -48,7 +48,7 @@ def ordered_text(text: Any, plain: str) -> str | None:
             lines[-1] += letters
         elif not is_end:
             lines.append(letters)
-    return unicodedata.normalize("NFC", "\n".join(_logical(_seen(line)) for line in lines))
+    return unicodedata.normalize("NFC", "\n".join(_logical(_left_to_right(line)) for line in lines))
 
 
 def _letters(text: Any) -> Iterator[_Letter | None]:
@@ -75,40 +75,40 @@ def _is_beside(line: list[_Letter], other: list[_Letter]) -> bool:
     return abs(line[-1].y - other[0].y) < _ROW * size and gap < _COLUMNS * size
 
 
-def _seen(line: list[_Letter]) -> list[str]:
+def _left_to_right(line: list[_Letter]) -> list[str]:
     """Return the letters of a line from left to right, each with its accents, and spaces."""
     bases = sorted((each for each in line if not _ACCENT.match(each.text)), key=lambda each: each.left)
-    seen = [each.text for each in bases]
+    glyphs = [each.text for each in bases]
     lefts, places = [each.left for each in bases], {each.x: place for place, each in enumerate(bases)}
     for accent in filter(lambda each: bases and _ACCENT.match(each.text), line):
         below = bisect(lefts, (accent.left + accent.right) / 2) - 1
-        seen[places.get(accent.x, max(below, 0))] += accent.text
-    words = seen[:1]
-    for (before, each), letter in zip(pairwise(bases), seen[1:], strict=True):
+        glyphs[places.get(accent.x, max(below, 0))] += accent.text
+    words = glyphs[:1]
+    for (before, each), letter in zip(pairwise(bases), glyphs[1:], strict=True):
         words += [" ", letter] if min(each.x, each.left) - before.right > _WORDS * each.size else [letter]
     return words
 
 
-def _logical(seen: list[str]) -> str:
+def _logical(glyphs: list[str]) -> str:
     """Return a line in the order of reading (Unicode Annex 9). Its direction is that of most of its letters."""
-    letters = "".join(letter[0] for letter in seen)
+    letters = "".join(letter[0] for letter in glyphs)
     if not (parts := list(_TO_LEFT.finditer(letters))):
-        return "".join(seen)
+        return "".join(glyphs)
     if 2 * sum(len(part[0]) for part in parts) >= sum(map(str.isalpha, letters)):
-        return _reversed(seen, letters)
+        return _reversed(glyphs, letters)
     words, last = "", 0
     for part in parts:
-        words += "".join(seen[last : part.start()]) + _reversed(seen[part.start() : part.end()], part[0])
+        words += "".join(glyphs[last : part.start()]) + _reversed(glyphs[part.start() : part.end()], part[0])
         last = part.end()
-    return words + "".join(seen[last:])
+    return words + "".join(glyphs[last:])
 
 
-def _reversed(seen: list[str], letters: str) -> str:
+def _reversed(glyphs: list[str], letters: str) -> str:
     """Return letters from right to left; words and numbers of the other direction keep their order, brackets embrace."""
     words, last = [], 0
     for part in _TO_RIGHT.finditer(letters):
-        words += [*seen[last : part.start()], "".join(seen[part.start() : part.end()])]
+        words += [*glyphs[last : part.start()], "".join(glyphs[part.start() : part.end()])]
         last = part.end()
-    words = [*words, *seen[last:]][::-1]
+    words = [*words, *glyphs[last:]][::-1]
     is_outward = next((word in _CLOSED for word in words if word in _MIRROR), False)
     return "".join(_MIRROR.get(word, word) if is_outward else word for word in words)

@@ -24,13 +24,13 @@ def divided(text: str, plain: str, parts: Callable[[], Iterable[list[str]]]) -> 
 
 def _joined(words: set[str], lines: Iterable[list[str]]) -> dict[str, str]:
     """Return those of the words that are neighbours of a line without their spaces, with the spaces."""
-    found: dict[str, str] = {}
+    spaced: dict[str, str] = {}
     for line in lines if words else ():
         for place in range(len(line)):
             for end in range(place + 2, min(place + _MAX_JOINED, len(line)) + 1):
                 if (word := "".join(line[place:end])) in words:
-                    found[word] = " ".join(line[place:end])
-    return found
+                    spaced[word] = " ".join(line[place:end])
+    return spaced
 
 
 def parted(text: Any) -> Iterator[list[str]]:

@@ -48,10 +48,10 @@ def legibility(text: str) -> Legibility:
 def _judged(token: str) -> tuple[int, int]:
     """Return how many characters of a token count as words and as garbage. Numbers, marks and addresses are neither."""
     missing = len(_NO_CHARACTER.findall(token))
-    if (found := _CORE.search(token)) is None:
+    if (match := _CORE.search(token)) is None:
         is_mark = len(token) <= _MAX_MARK or (len(set(token)) < _MAX_MARK and "?" not in token)
         return 0, missing if is_mark else len(token)
-    core = found[0]
+    core = match[0]
     if not any(map(str.isalpha, core)):
         return 0, missing if _NUMBER.fullmatch(core) else len(core)
     if ideographs := [] if _HANGUL.search(core) else _IDEOGRAPH.findall(core):

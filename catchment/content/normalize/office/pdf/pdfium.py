@@ -66,9 +66,9 @@ class PdfPages:
     def parted(self, number: int) -> list[list[str]]:
         """Return the words of a page that have wide gaps between them, row by row."""
         page = self._document[number - 1]
-        found = list(parted(page.get_textpage()))
+        rows = list(parted(page.get_textpage()))
         page.close()
-        return found
+        return rows
 
     def _opened_pages(self) -> Iterator[tuple[int, Any]]:
         """Yield the existing pages; each is open until the next is requested."""
@@ -97,11 +97,11 @@ class PdfPages:
             plain = ordered
         self.texts[number] = plain if columns is None else columns
 
-    def _add_fields(self, number: int, found: Iterator[tuple[str, str]]) -> None:
-        first = next(found, None)
+    def _add_fields(self, number: int, rows: Iterator[tuple[str, str]]) -> None:
+        first = next(rows, None)
         if first is not None:
             self.forms.add(number)
-            self.fields |= dict.fromkeys(islice(chain((first,), found), MAX_NOTES - len(self.fields)))
+            self.fields |= dict.fromkeys(islice(chain((first,), rows), MAX_NOTES - len(self.fields)))
 
     def _add_notes(self, number: int, page: Any) -> None:
         """Add the comments and links of a page. Replies to a comment are comments too."""
