@@ -123,8 +123,8 @@ if TYPE_CHECKING:
         Survey,
         TextChange,
     )
-    from catchment.ledger.items.former import Former, Version, Versions
     from catchment.ledger.items.undo import Undo, Undone
+    from catchment.ledger.items.version_history import Version, VersionHistory, Versions
 else:
 
     def __getattr__(name: str) -> Any:
@@ -142,7 +142,7 @@ _RARE = {
         "admin.scratch": ("PlannedAction", "Step"),
         "admin.trail": ("Trail",),
         "items.backfills": ("Backfill", "BackfillSelection", "BackfillState", "Readable", "Survey", "TextChange"),
-        "items.former": ("Version", "Versions"),
+        "items.version_history": ("Version", "Versions"),
         "items.undo": ("Undone",),
     }.items()
     for name in names
@@ -380,11 +380,11 @@ class Ledger:
         return Undo(self._store, self._monotonic)
 
     @property
-    def former(self) -> Former:
+    def versions(self) -> VersionHistory:
         """The earlier versions of documents."""
-        from catchment.ledger.items.former import Former
+        from catchment.ledger.items.version_history import VersionHistory
 
-        return Former(self._store)
+        return VersionHistory(self._store)
 
     @property
     def proof(self) -> Proof:

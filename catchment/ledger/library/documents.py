@@ -353,7 +353,7 @@ def present(reading: Reading, item_id: int) -> Shown:
     return _one(reading, _documents().where(documents.c.item_id == item_id))
 
 
-def former(reading: Reading, image: ColumnElement[bool], document: int, item_id: int, source: str) -> Shown:
+def before_image(reading: Reading, image: ColumnElement[bool], document: int, item_id: int, source: str) -> Shown:
     """Return the document that a before-image has, without its relations to others. Raises NotFound."""
     known = {"id": document, "item_id": item_id, "source": source}
     columns = [literal(value).label(name) for name, value in known.items()]

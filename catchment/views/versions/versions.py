@@ -132,7 +132,7 @@ def diff(ledger: Ledger, item: int, since: datetime | None = None, until: dateti
 
 
 def _known(ledger: Ledger, item: int) -> Versions:
-    known = ledger.former.versions(item)
+    known = ledger.versions.of(item)
     if not known.all:
         raise NotFound("no version of this document is kept; `catchment why PATH` explains it")
     return known
@@ -157,7 +157,7 @@ def _expired(ledger: Ledger, known: Versions) -> str:
 
 
 def _read(ledger: Ledger, known: Versions, version: Version) -> _State:
-    return version, ledger.former.read(known, version) if version.is_there else None
+    return version, ledger.versions.read(known, version) if version.is_there else None
 
 
 def _version(state: _State, before: _State | None, what: str = "") -> DocumentVersion:

@@ -18,7 +18,7 @@ from catchment.ledger.db.database import AnyRow, Store, from_micros, maybe_time
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, history, items, moves, sources
 from catchment.ledger.library import before_images
-from catchment.ledger.library.documents import former, present
+from catchment.ledger.library.documents import before_image, present
 from catchment.model import JobState
 from catchment.records.rows import Shown
 
@@ -65,13 +65,13 @@ class Versions:
     is_complete: bool
 
 
-class Former:
+class VersionHistory:
     """The earlier versions of documents."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def versions(self, item_id: int) -> Versions:
+    def of(self, item_id: int) -> Versions:
         """Return the versions of the document of an item, in any state. Raises NotFound."""
         with self._store.read() as reading:
             item = reading.execute(
@@ -90,7 +90,7 @@ class Former:
                 .order_by(history.c.id)
             ).all()
             rows = before_images.along(reading, item.source_id, before_images.places(events, item.locator))
-        versions = [*_kept(rows), _now(item)]
+        versions = [*_replaced(rows), _now(item)]
         for place, version in enumerate(versions[:-1], 1):
             versions[place] = replace(versions[place], since=version.until, sync=version.replaced_by)
         earlier = [event for event in events if not rows or event.at < rows[0][0].kept_at]
@@ -100,8 +100,8 @@ class Former:
         # A document that came from another item, whose events are not known here.
         is_taken = any(event.at in stored for event in earlier if event.event == _MOVED)
         is_complete = len(stored) == versions[0].is_there and not is_taken
-        kept = versions if versions[0].is_there else versions[1:]
-        return Versions(item_id, item.source_id, item.name, item.id, tuple(_merged(kept)), is_complete)
+        known = versions if versions[0].is_there else versions[1:]
+        return Versions(item_id, item.source_id, item.name, item.id, tuple(_merged(known)), is_complete)
 
     def read(self, versions: Versions, version: Version) -> Shown:
         """Return the document of a version, without its relations to others. Raises NotFound if it has expired meanwhile."""
@@ -110,10 +110,10 @@ class Former:
                 return present(reading, versions.item_id)
             at_path = (images.c.source_id == versions.source_id) & (images.c.path == version.path)
             image = at_path & (images.c.sync_id == version.replaced_by)
-            return former(reading, image, versions.document or 0, versions.item_id, versions.source)
+            return before_image(reading, image, versions.document or 0, versions.item_id, versions.source)
 
 
-def _kept(rows: Sequence[tuple[AnyRow, bool]]) -> Iterator[Version]:
+def _replaced(rows: Sequence[tuple[AnyRow, bool]]) -> Iterator[Version]:
     """Yield the versions in before-images. Without one at the old path, a moved document was not in the library before."""
     replaced_by = None
     for row, is_arrival in rows:
