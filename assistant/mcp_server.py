@@ -163,13 +163,13 @@ def protocol_server(home: Home) -> Server[Any]:
     )
 
 
-def call(library: AssistantLibrary, name: str, given: Mapping[str, Any]) -> CallToolResult:
+def call(library: AssistantLibrary, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
     """Call a tool. Every error becomes one line with the remedy."""
     tool = _BY_NAME.get(name)
     if tool is None:
         return _error(f"{short(name, 100)}: no such tool; the tools: {', '.join(_BY_NAME)}")
     try:
-        answer, text = _fitted(tool, library, tool.arguments.model_validate(given))
+        answer, text = _fitted(tool, library, tool.arguments.model_validate(arguments))
     except ValidationError as invalid:
         return _error(_explained(tool, invalid))
     except CatchmentError as error:
@@ -184,19 +184,21 @@ def call(library: AssistantLibrary, name: str, given: Mapping[str, Any]) -> Call
 
 
 def _fitted(
-    tool: LibraryTool, library: AssistantLibrary, given: answers.PartWanted
+    tool: LibraryTool, library: AssistantLibrary, arguments: answers.PartWanted
 ) -> tuple[answers.PartOfResult, str]:
     """Call a tool, with a lower limit while the answer is too large in one of its forms. Return both forms."""
     while True:
-        answer = tool.call(library, given)
+        answer = tool.call(library, arguments)
         text = as_text(answer)
         if answer.truncated:
             text += f"\n\nFor the rest, call {tool.name} again with offset {answer.next_offset}."
         size = max(len(text.encode()), len(answer.model_dump_json().encode()))
-        if size <= answers.MOST_BYTES or given.limit == 1:
+        if size <= answers.MOST_BYTES or arguments.limit == 1:
             return answer, text
         # A tenth less, because a part of the answer does not depend on the limit.
-        given = given.model_copy(update={"limit": max(1, given.limit * answers.MOST_BYTES * 9 // (size * 10))})
+        arguments = arguments.model_copy(
+            update={"limit": max(1, arguments.limit * answers.MOST_BYTES * 9 // (size * 10))}
+        )
 
 
 def _error(message: str) -> CallToolResult:
@@ -204,7 +206,9 @@ def _error(message: str) -> CallToolResult:
 
 
 def _explained(tool: LibraryTool, invalid: ValidationError) -> str:
-    problems = [f"{'.'.join(map(str, one['loc']))}: {explain(one)}" for one in invalid.errors(include_input=False)]
+    problems = [
+        f"{'.'.join(map(str, problem['loc']))}: {explain(problem)}" for problem in invalid.errors(include_input=False)
+    ]
     return f"{tool.name}: {'; '.join(problems)}; the arguments: {', '.join(tool.arguments.model_fields) or 'none'}"
 
 

@@ -53,27 +53,27 @@ class AssistantLibrary:
         self._opened: tuple[object, Ledger, MeaningIndex] | None = None
         """The library of the shared sources: no query of it sees the others."""
 
-    def search(self, given: answers.SearchArguments) -> answers.SearchAnswer:
+    def search(self, arguments: answers.SearchArguments) -> answers.SearchAnswer:
         """Search the shared sources, by the running system if it runs, otherwise by words."""
         ledger, _ = self._open()
         shared = self._sources(ledger)
-        results = self._results(ledger, shared, given)
+        results = self._results(ledger, shared, arguments)
         note = results.notice or (results.meaning_off and f"searched by words only; {results.meaning_off}")
-        end = given.offset + len(results.hits) if results.hits else results.total
+        end = arguments.offset + len(results.hits) if results.hits else results.total
         entries = self._sharing.shared()
         hits = [self._hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
         position = _position(results.total, end)
         return answers.SearchAnswer(**position, withheld=self._withheld(), note=note, hits=hits)
 
-    def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
+    def read(self, arguments: answers.ReadArguments) -> answers.ReadAnswer:
         """Return a part of the text of a document; after that of a message, the later messages of its conversation."""
         from catchment.views.documents import document
 
         ledger, _ = self._open()
-        shown = self._document(ledger, given.document, given.as_of)
+        shown = self._document(ledger, arguments.document, arguments.as_of)
         view = document(shown)
         text = f"{shown.content.text}{_later_messages(ledger, view)}"
-        part = _until_end_of_word(text[given.offset :], given.limit)
+        part = _until_end_of_word(text[arguments.offset :], arguments.limit)
         people = (*view.senders, *view.recipients, *view.copied)
         entry = self._sharing.shared()[shown.source]
         return answers.ReadAnswer(
@@ -83,8 +83,8 @@ class AssistantLibrary:
             media_type=shown.content.media_type,
             language=_language(shown.content.language),
             date=_moment(view.moment),
-            offset=given.offset,
-            **_position(len(text), given.offset + len(part)),
+            offset=arguments.offset,
+            **_position(len(text), arguments.offset + len(part)),
             untrusted=answers.DocumentText(
                 title=short(shown.title),
                 place=short(shown.item),
@@ -96,24 +96,24 @@ class AssistantLibrary:
             ),
         )
 
-    def related(self, given: answers.RelatedArguments) -> answers.RelatedAnswer:
+    def related(self, arguments: answers.RelatedArguments) -> answers.RelatedAnswer:
         """Return the documents related to a document, of shared sources only."""
         from catchment.search.related import related as near
         from catchment.views.documents import related
 
         ledger, meaning = self._open()
-        shown = self._document(ledger, given.document)
-        found = related(ledger, shown, lambda: near(ledger, meaning, shown.content_id, _SIMILAR))
-        part, position = _page(found.documents, given)
+        shown = self._document(ledger, arguments.document)
+        neighbours = related(ledger, shown, lambda: near(ledger, meaning, shown.content_id, _SIMILAR))
+        part, position = _page(neighbours.documents, arguments)
         return answers.RelatedAnswer(
             document=shown.document,
             **position,
             withheld=self._withheld(),
-            note=found.meaning_off,
-            related=[_nearby(one) for one in part],
+            note=neighbours.meaning_off,
+            related=[_nearby(neighbour) for neighbour in part],
         )
 
-    def status(self, given: answers.StatusArguments) -> answers.StatusAnswer:
+    def status(self, arguments: answers.StatusArguments) -> answers.StatusAnswer:
         """Return the state of the shared sources, and whether Catchment runs."""
         from catchment.search.meaning.meaning_status import MeaningStatus
         from catchment.views.sources import standings
@@ -122,20 +122,20 @@ class AssistantLibrary:
         ledger, _ = self._open()
         # The reason of a failed run counts passages of all sources.
         meaning = replace(MeaningStatus.read(self._home, ledger), reason="")
-        part, position = _page(standings(ledger, self._home), given)
+        part, position = _page(standings(ledger, self._home), arguments)
         rows = [
             answers.SourceStatus(
-                source=one.name,
-                kind=one.kind,
-                state=one.wait.kind.label if one.wait else one.state,
-                documents=one.documents,
-                waiting=one.waiting,
-                quarantined=one.quarantined,
-                held_deletions=one.held_deletions,
-                last_sync=one.last_sync and (one.last_sync.outcome or "running"),
-                last_sync_ended=one.last_sync and _moment(one.last_sync.ended),
+                source=standing.name,
+                kind=standing.kind,
+                state=standing.wait.kind.label if standing.wait else standing.state,
+                documents=standing.documents,
+                waiting=standing.waiting,
+                quarantined=standing.quarantined,
+                held_deletions=standing.held_deletions,
+                last_sync=standing.last_sync and (standing.last_sync.outcome or "running"),
+                last_sync_ended=standing.last_sync and _moment(standing.last_sync.ended),
             )
-            for one in part
+            for standing in part
         ]
         return answers.StatusAnswer(
             running=running(self._home) is not None,
@@ -145,41 +145,41 @@ class AssistantLibrary:
             sources=rows,
         )
 
-    def why(self, given: answers.WhyArguments) -> answers.WhyAnswer:
+    def why(self, arguments: answers.WhyArguments) -> answers.WhyAnswer:
         """Return the state of the items with this name, or of all that are held back. Looks at the ledger, never at files."""
         ledger, _ = self._open()
-        if given.item is None:
-            held_back, total = ledger.intake.held_back(limit=given.limit, offset=given.offset)
-            position = _position(total, given.offset + len(held_back))
+        if arguments.item is None:
+            held_back, total = ledger.intake.held_back(limit=arguments.limit, offset=arguments.offset)
+            position = _position(total, arguments.offset + len(held_back))
             explained = [_explained(ledger, self._home, item) for item in held_back]
             return answers.WhyAnswer(**position, withheld=self._withheld(), note=None, items=explained)
         shared = {name: entry.settings for name, entry in self._sharing.shared().items()}
-        items = resolver.find(ledger, given.item, lambda: shared, looks_at_disk=False).listed
+        items = resolver.find(ledger, arguments.item, lambda: shared, looks_at_disk=False).listed
         note = None
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
-        part, position = _page(items, given)
+        part, position = _page(items, arguments)
         explained = [_explained(ledger, self._home, item) for item in part]
         return answers.WhyAnswer(**position, withheld=self._withheld(), note=note, items=explained)
 
-    def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
+    def plan(self, arguments: answers.PlanArguments) -> answers.PlanAnswer:
         """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
 
         Raises Refused for a source whose listing sends requests to a host.
         """
         ledger, _ = self._open()
         shared = self._sources(ledger)
-        if given.source not in shared:
+        if arguments.source not in shared:
             names = ", ".join(shared) or "none"
-            raise NotFound(f"{short(given.source)!r}: no such source; sources for assistants: {names}")
-        preview = self._preview(ledger, shared[given.source], self._sharing.shared()[given.source])
-        part, position = _page(preview.steps, given)
+            raise NotFound(f"{short(arguments.source)!r}: no such source; sources for assistants: {names}")
+        preview = self._preview(ledger, shared[arguments.source], self._sharing.shared()[arguments.source])
+        part, position = _page(preview.steps, arguments)
         return answers.PlanAnswer(
-            source=given.source,
+            source=arguments.source,
             totals={str(action): number for action, (number, _) in preview.totals.items()},
             waiting=preview.waiting,
             **position,
-            note=f"nothing was synced; a person syncs with: catchment sync {given.source}",
+            note=f"nothing was synced; a person syncs with: catchment sync {arguments.source}",
             steps=[
                 answers.PlannedStep(
                     action=str(step.action),
@@ -226,15 +226,15 @@ class AssistantLibrary:
             problem = f"document {number}: not found, or kept from assistants; search returns the numbers"
             raise NotFound(problem) from None
 
-    def _results(self, ledger: Ledger, only: Collection[str], given: answers.SearchArguments) -> Results:
+    def _results(self, ledger: Ledger, only: Collection[str], arguments: answers.SearchArguments) -> Results:
         from catchment.search import remote
         from catchment.search.search import search_without_meaning
 
-        now, limit, offset = datetime.now().astimezone(), given.limit, given.offset
+        now, limit, offset = datetime.now().astimezone(), arguments.limit, arguments.offset
         try:
-            return remote.search(self._home, given.query, now, limit=limit, offset=offset, only=only)
+            return remote.search(self._home, arguments.query, now, limit=limit, offset=offset, only=only)
         except PageSilent as silent:
-            return search_without_meaning(ledger, given.query, now, str(silent), limit=limit, offset=offset)
+            return search_without_meaning(ledger, arguments.query, now, str(silent), limit=limit, offset=offset)
 
     def _hit(self, hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
         from catchment.search.language import STATES
@@ -281,10 +281,10 @@ class AssistantLibrary:
 
     def _withheld(self) -> str | None:
         """Return that sources are kept, in a sentence; None if assistants may use all."""
-        kept = len(self._sharing.kept())
-        if not kept:
+        number = len(self._sharing.kept())
+        if not number:
             return None
-        subject = "1 source is" if kept == 1 else f"{kept} sources are"
+        subject = "1 source is" if number == 1 else f"{number} sources are"
         return f"{subject} kept from assistants; a person opens one with: catchment sources set NAME assistants=true"
 
     def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
@@ -314,23 +314,23 @@ def _later_messages(ledger: Ledger, view: DocumentView) -> str:
     from catchment.content.extract.mail import stretches
 
     later = view.thread[view.position + 1 :][:_REPLIES] if view.is_message else ()
-    bodies = ledger.library.messages([one.document for one in later]) if later else {}
+    bodies = ledger.library.messages([message.document for message in later]) if later else {}
     written = []
-    for one in later:
-        if (body := bodies.get(one.document)) is not None:
+    for message in later:
+        if (body := bodies.get(message.document)) is not None:
             own = "".join(part for part, is_aside in stretches(body.content.text) if not is_aside)
-            names = filter(None, (f"Document {one.document}", one.author, _moment(one.sent)))
+            names = filter(None, (f"Document {message.document}", message.author, _moment(message.sent)))
             written.append(f"\n\n---\n{', '.join(names)}:\n\n{own.strip()}")
     return "".join(written)
 
 
-def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
+def _nearby(neighbour: RelatedDocument) -> answers.NearbyDocument:
     return answers.NearbyDocument(
-        document=one.document,
-        relation=one.relation,
-        source=one.source,
-        similarity=one.cosine,
-        untrusted=answers.TitleAndPlace(title=short(one.title), place=short(one.item)),
+        document=neighbour.document,
+        relation=neighbour.relation,
+        source=neighbour.source,
+        similarity=neighbour.cosine,
+        untrusted=answers.TitleAndPlace(title=short(neighbour.title), place=short(neighbour.item)),
     )
 
 
@@ -355,10 +355,10 @@ def _explained(ledger: Ledger, home: Home, item: ItemRow) -> answers.ItemState:
     )
 
 
-def _page(found: Sequence[T], given: answers.PartWanted) -> tuple[Sequence[T], dict[str, Any]]:
+def _page(rows: Sequence[T], arguments: answers.PartWanted) -> tuple[Sequence[T], dict[str, Any]]:
     """Return the wanted part of a result, and its position for the answer."""
-    part = found[given.offset : given.offset + given.limit]
-    return part, _position(len(found), given.offset + len(part))
+    part = rows[arguments.offset : arguments.offset + arguments.limit]
+    return part, _position(len(rows), arguments.offset + len(part))
 
 
 def _position(total: int, end: int) -> dict[str, Any]:

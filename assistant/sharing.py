@@ -69,7 +69,7 @@ class Sharing:
     def _version(self) -> tuple[int, ...]:
         moment = (int(time.monotonic() // _FRESH_SECONDS),) if Membership.of(self._home) else ()
         try:
-            found = self._file.stat()
+            status = self._file.stat()
         except FileNotFoundError:
             return moment
-        return found.st_ino, found.st_size, found.st_mtime_ns, *moment
+        return status.st_ino, status.st_size, status.st_mtime_ns, *moment

@@ -83,11 +83,11 @@ def time_of(text: Any, read: Callable[[Any], datetime] = datetime.fromisoformat)
     time zone.
     """
     try:
-        found = read(text)
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        moment = read(text)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, LookupError, OverflowError):
         return None
-    return found if _FIRST_TIME <= found <= _LAST_TIME else None
+    return moment if _FIRST_TIME <= moment <= _LAST_TIME else None
 
 
 def duration(text: str) -> timedelta | None:
@@ -118,10 +118,10 @@ def in_words(seconds: float, *, exact: bool = False) -> str:
 
 def leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return settings by dotted key."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in settings.items():
-        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return found
+        values |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return values
 
 
 def fingerprint(version: str) -> str:

@@ -288,8 +288,8 @@ class SourceSettings(Strict):
     @classmethod
     def _printable(cls, value: Any) -> Any:
         """Reject control characters: no system call accepts a NUL in a path, and a line break could forge log lines."""
-        if isinstance(value, str | Path) and (found := CONTROL.search(str(value))):
-            raise ValueError(f"contains the control character U+{ord(found[0]):04X}; remove it, or rename the folder")
+        if isinstance(value, str | Path) and (match := CONTROL.search(str(value))):
+            raise ValueError(f"contains the control character U+{ord(match[0]):04X}; remove it, or rename the folder")
         return value
 
     @classmethod

@@ -54,8 +54,8 @@ async def showing_progress(opened: Session) -> AsyncIterator[None]:
         for artifact in shown:
             # The server may be the cause.
             with suppress(httpx.HTTPError, ObjectNotFound):
-                done = DONE if end == "done" else opened.sync.progress.share() * 100
-                await aupdate_progress_artifact(artifact, done, description=f"{opened.sync.source.name}: {end}")
+                percent = DONE if end == "done" else opened.sync.progress.share() * 100
+                await aupdate_progress_artifact(artifact, percent, description=f"{opened.sync.source.name}: {end}")
 
 
 async def _show_progress(opened: Session, shown: list[UUID], over: asyncio.Event) -> None:

@@ -107,7 +107,7 @@ async def each(opened: Session, jobs: Iterable[int], process: Callable[[int], Aw
     at_once = asyncio.Semaphore(_ITEMS_AT_ONCE)
     errors: list[Exception] = []
 
-    async def one(job: int) -> None:
+    async def retry_item(job: int) -> None:
         async with at_once:
             if errors or opened.is_stopped:
                 return
@@ -116,7 +116,7 @@ async def each(opened: Session, jobs: Iterable[int], process: Callable[[int], Aw
             except Exception as error:  # noqa: BLE001 - raised below, when no item is in progress
                 errors.append(error)
 
-    await asyncio.gather(*map(one, jobs))
+    await asyncio.gather(*map(retry_item, jobs))
     if errors:
         raise errors[0]
 

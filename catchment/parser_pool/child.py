@@ -108,9 +108,9 @@ def _restrict(server: int, connection: int, errors: int) -> None:
         if descriptor > _CONNECTION:
             with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(descriptor)
-    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     os.environ.clear()
-    os.environ.update(kept | _ONE_THREAD)
+    os.environ.update(environment | _ONE_THREAD)
     os.umask(0o077)
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -129,7 +129,7 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
     _Progress.connection = connection
     memory = _Memory()
     _send(connection, READY, NUMBER.pack(memory_in_use(os.getpid())))
-    done = 0
+    count = 0
     while header := _receive(connection, LENGTH.size):
         function, memory_mb, tasks = pickle.loads(_receive(connection, LENGTH.unpack(header)[0]))
         _send(connection, ACCEPTED, NUMBER.pack(len(tasks)))
@@ -139,9 +139,9 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
             kind, outcome = _attempt(memory, function, task)
             seconds = time.perf_counter() - start
             _send(connection, kind, outcome, seconds)
-            done += 1
-            check = done % _TASKS_PER_CHECK == 0 or seconds > _SECONDS_WORTH_A_CHECK
-            if done >= _MAX_TASKS or (check and memory.has_grown()):
+            count += 1
+            check = count % _TASKS_PER_CHECK == 0 or seconds > _SECONDS_WORTH_A_CHECK
+            if count >= _MAX_TASKS or (check and memory.has_grown()):
                 _send(connection, LEAVING)
                 return
             if seconds > _SLOW_SECONDS and remaining:
@@ -216,8 +216,8 @@ class _Memory:
     def limit(self, memory_mb: int) -> None:
         if memory_mb != self._set and self._data:
             self._set = memory_mb
-            wanted = self._data + (memory_mb << 20)
-            allowed = wanted if self._hard == resource.RLIM_INFINITY else min(wanted, self._hard)
+            needed = self._data + (memory_mb << 20)
+            allowed = needed if self._hard == resource.RLIM_INFINITY else min(needed, self._hard)
             resource.setrlimit(resource.RLIMIT_DATA, (allowed, self._hard))
 
     def lift(self) -> None:

@@ -127,21 +127,21 @@ class ParserPool:
         if not call.tasks:
             return
         self._submit(call)
-        taken = 0
+        count = 0
         try:
-            while taken < len(call.tasks):
+            while count < len(call.tasks):
                 batch = _next_batch(call, abandoned)
                 if isinstance(batch, CatchmentError):
                     raise batch
                 heard()
                 for index, outcome, ok in batch:
-                    taken += 1
+                    count += 1
                     yield index, _understand(outcome, ok=ok)
                     call.taken_bytes += len(outcome) if isinstance(outcome, bytes) else 0
         finally:
             with self._changed:
                 self._calls.remove(call)
-                if taken < len(call.tasks):
+                if count < len(call.tasks):
                     call.waiting.clear()
                     call.abandoned_at = time.monotonic()
 

@@ -54,10 +54,10 @@ class ProgressDeadline:
         return time.monotonic() > self._deadline
 
 
-def report(what: str, done: int = 0, total: int = 1) -> None:
-    """Report a step of long work: `done` of `total` units, in any unit. The step has ended when they are equal."""
+def report(what: str, count: int = 0, total: int = 1) -> None:
+    """Report a step of long work: `count` of `total` units, in any unit. The step has ended when they are equal."""
     for listener in _listeners:
-        listener(what, done, total)
+        listener(what, count, total)
 
 
 @contextmanager

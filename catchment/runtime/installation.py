@@ -39,10 +39,13 @@ def clash() -> str | None:
     """Describe the package of another program that hides or replaced a package of Catchment, with the remedy. Takes 0.3 ms."""
     installed = _installed_sizes()
     for name in _PACKAGES:
-        ours = _PARENT / name / "__init__.py"
+        expected = _PARENT / name / "__init__.py"
         spec = find_spec(name)
         origin = spec.origin if spec else None
-        if origin != str(ours) or installed.get(f"{name}/__init__.py", ours.stat().st_size) != ours.stat().st_size:
+        if (
+            origin != str(expected)
+            or installed.get(f"{name}/__init__.py", expected.stat().st_size) != expected.stat().st_size
+        ):
             place = f"belongs to another program ({origin})" if origin else "was removed by another program"
             return f"package {name}: {place}; install Catchment into an environment of its own, without PYTHONPATH"
     return None

@@ -241,6 +241,6 @@ BUILD = Metric(
     "catchment.build.info", Kind.GAUGE, "1, with the version as a label.", labels={"version": ()}, of_source=False
 )
 
-CATALOGUE = tuple(one for one in vars().copy().values() if isinstance(one, Metric))
+CATALOGUE = tuple(metric for metric in vars().copy().values() if isinstance(metric, Metric))
 """All of the above."""
 BY_NAME = {metric.name: metric for metric in CATALOGUE}

@@ -65,10 +65,10 @@ class Tally:
 
     def take(self) -> Tally:
         """Return all figures, and forget them."""
-        taken = Tally()
+        tally = Tally()
         with self._lock:
-            taken._figures, self._figures = self._figures, taken._figures
-        return taken
+            tally._figures, self._figures = self._figures, tally._figures
+        return tally
 
     def __iter__(self) -> Iterator[tuple[Key, Figure]]:
         with self._lock:

@@ -125,14 +125,14 @@ def parse_patterns(lines: Iterable[str]) -> Patterns:
 
 def parse_ignore_file(lines: Iterable[str]) -> Patterns:
     """Compile the patterns of an ignore file. Like git, skip lines that can never match, and cut lines at a NUL."""
-    kept = []
+    patterns = []
     for line in lines:
         try:
             pattern = _pattern(line.partition("\0")[0])
         except ValueError:
             continue
-        kept += [pattern] if pattern else []
-    return Patterns(kept)
+        patterns += [pattern] if pattern else []
+    return Patterns(patterns)
 
 
 def _pattern(line: str) -> _Line | None:
@@ -154,9 +154,9 @@ def _pattern(line: str) -> _Line | None:
 
 def _trimmed(line: str) -> str:
     """Strip the trailing spaces of a line, except a space escaped by a backslash."""
-    kept = line.rstrip(" ")
-    backslashes = len(kept) - len(kept.rstrip("\\"))
-    return line[: len(kept) + backslashes % 2]
+    text = line.rstrip(" ")
+    backslashes = len(text) - len(text.rstrip("\\"))
+    return line[: len(text) + backslashes % 2]
 
 
 def _translated(glob: str, *, whole_path: bool) -> str:

@@ -58,9 +58,9 @@ class Login:
             old = self._unsaved or secret_references.resolve(reference)
             response = self._refresh(old)
             new = response.get("refresh_token") or old
-            kept = (new == old and self._unsaved is None) or secret_references.replace(reference, str(new))
-            self._unsaved = None if kept else str(new)
-        self.expiry = TokenExpiry(_after(response.get("refresh_token_expires_in")), kept)
+            is_saved = (new == old and self._unsaved is None) or secret_references.replace(reference, str(new))
+            self._unsaved = None if is_saved else str(new)
+        self.expiry = TokenExpiry(_after(response.get("refresh_token_expires_in")), is_saved)
         return str(response["access_token"])
 
     def digest(self) -> str:

@@ -83,6 +83,6 @@ def _of_ledger(home: Home, ledger: Ledger, written: Mapping[str, str] | None) ->
 
 def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Condition:
     watched = watch_status.read(home) or {}
-    ours = sum(state.folders for state in watched.values())
+    folders = sum(state.folders for state in watched.values())
     used, instances = inotify_used()
-    return machine.inotify(machine.folders(home, entries), ours, used, instances, inotify_limits())
+    return machine.inotify(machine.folders(home, entries), folders, used, instances, inotify_limits())

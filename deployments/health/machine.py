@@ -40,7 +40,7 @@ _RENEW = f"{REINSTALL}; catchment down; catchment up --detach"
 _SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
-def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[str, int]) -> Condition:
+def inotify(needed: int, watched: int, used: int, instances: int, limits: Mapping[str, int]) -> Condition:
     """Whether this user may watch every folder of the watched sources.
 
     `needed`: folders of the sources, of which the watcher watches `ours`. `used` and `instances`: the inotify watches and
@@ -49,14 +49,14 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
     watches, most = limits.get("max_user_watches"), limits.get("max_user_instances")
     if watches is None or most is None:
         return Condition("inotify", OK, "inotify is not available; only schedules find changes")
-    others = max(0, used - ours)
+    others = max(0, used - watched)
     if needed + others > watches:
         enough = 1 << (2 * (needed + others)).bit_length()
         problem = (
             f"{needed} folders to watch and {others} watched by other programs, but the limit of this user is {watches}"
         )
         return Condition("inotify", WARN, problem, f"sudo sysctl fs.inotify.max_user_watches={enough}")
-    if instances >= most and not ours:
+    if instances >= most and not watched:
         problem = f"all {most} inotify instances of this user are in use"
         return Condition("inotify", WARN, problem, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
     return Condition("inotify", OK, f"{needed} watches needed, {others} used by other programs, limit {watches}")

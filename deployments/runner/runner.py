@@ -133,11 +133,11 @@ class Runner:
 
     async def _stop(self, run: UUID, started: _Run) -> None:
         activity.stop(run)
-        done, _ = await asyncio.wait({started.task}, timeout=_COOPERATIVE_SECONDS)
-        if not done:
+        ended, _ = await asyncio.wait({started.task}, timeout=_COOPERATIVE_SECONDS)
+        if not ended:
             started.task.cancel()
-            done, _ = await asyncio.wait({started.task}, timeout=_CANCELLED_SECONDS)
-        if not done and run in self._runs:
+            ended, _ = await asyncio.wait({started.task}, timeout=_CANCELLED_SECONDS)
+        if not ended and run in self._runs:
             del self._runs[run]
             self._outbox.put(Finished(run, f"{started.problem}; its thread was abandoned"))
 

@@ -213,13 +213,13 @@ async def drop_overdue(client: PrefectClient, executed: Executed, live: Set[UUID
         "state": {"type": {"any_": [StateType.SCHEDULED]}},
         "expected_start_time": {"before_": datetime.now(UTC)},
     }
-    kept: set[UUID | None] = set()
+    deployment_ids: set[UUID | None] = set()
     for run in await _runs(client, overdue, executed=executed):
         # The server does not know yet that a live run has started.
         if run.auto_scheduled and run.id not in live and executed.has(run):
-            if run.deployment_id in kept:
+            if run.deployment_id in deployment_ids:
                 await client.delete_flow_run(run.id)
-            kept.add(run.deployment_id)
+            deployment_ids.add(run.deployment_id)
 
 
 async def _end(client: PrefectClient, run: FlowRun, state: State[Any]) -> None:

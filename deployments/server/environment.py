@@ -82,13 +82,15 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     membership = Membership.of(home)
     address = membership.server if membership else f"http://127.0.0.1:{port}"
     unusable = unusable_variables()
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_") and key not in unusable}
+    passed_on = {
+        key: value for key, value in os.environ.items() if not key.startswith("PREFECT_") and key not in unusable
+    }
     # Requests to the server must never reach the user's proxy.
     local = dict.fromkeys(["127.0.0.1", "::1", "localhost", urlsplit(address).hostname])
-    exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), *local]))
+    exempt = ",".join(filter(None, [passed_on.get("NO_PROXY") or passed_on.get("no_proxy"), *local]))
     return {
         **_ALLOCATOR,
-        **kept,
+        **passed_on,
         **_QUICK_IMPORTS,
         **SETTINGS,
         "CATCHMENT_HOME": str(home.path),

@@ -78,8 +78,8 @@ def listen_for_page(home: Home, exposure: Exposure | None = None) -> tuple[list[
 
     Return the sockets, and a line if another program has the port; then it is a free one for this time. Raises TryAgain.
     """
-    kept = _number(home.web_port)
-    candidates = [kept] if kept is not None else _FIRST_OF_PAGE
+    saved_port = _number(home.web_port)
+    candidates = [saved_port] if saved_port is not None else _FIRST_OF_PAGE
     # The address 0.0.0.0 includes the loopback interface.
     is_all = exposure is not None and exposure.address == _ALL
     first = _ALL if is_all else _LOOPBACK
@@ -95,10 +95,10 @@ def listen_for_page(home: Home, exposure: Exposure | None = None) -> tuple[list[
                 f"--listen {exposure.address}: not an address of this machine, or port {port} is in use there"
             )
         sockets.append(beyond)
-    if kept is None:
+    if saved_port is None:
         atomic_files.write(home.web_port, f"{port}\n".encode())
-    elif port != kept:
-        return sockets, f"port {kept} of the page: in use by another program; the page is at port {port} for now"
+    elif port != saved_port:
+        return sockets, f"port {saved_port} of the page: in use by another program; the page is at port {port} for now"
     return sockets, ""
 
 

@@ -44,9 +44,9 @@ def prepare(home: Home) -> str | None:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
     report = None
     if defect := _defect(file):
-        kept = _rename(file)
+        copy = _rename(file)
         report = (
-            f"Prefect's database {defect}; renamed to {kept.relative_to(home.path)}, and a new one is created; "
+            f"Prefect's database {defect}; renamed to {copy.relative_to(home.path)}, and a new one is created; "
             "past runs are lost, the library is not affected"
         )
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -99,11 +99,11 @@ def _is_known(revision: str) -> bool:
 
 def _rename(file: Path) -> Path:
     """Rename the database and SQLite's files beside it. Returns the new path."""
-    kept = file.with_name(f"{file.name}.kept-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
+    copy = file.with_name(f"{file.name}.kept-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
     for ending in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
-            file.with_name(file.name + ending).rename(kept.with_name(kept.name + ending))
-    return kept
+            file.with_name(file.name + ending).rename(copy.with_name(copy.name + ending))
+    return copy
 
 
 def block_type_settings(home: Home) -> Mapping[str, str]:

@@ -161,9 +161,9 @@ def _automation(deployment: str, number: int, spec: Mapping[str, Any]) -> dict[s
     return made
 
 
-def _trigger(given: Mapping[str, Any]) -> dict[str, Any]:
+def _trigger(trigger: Mapping[str, Any]) -> dict[str, Any]:
     """The trigger with the defaults of Prefect's client, which the server does not have."""
-    if "triggers" in given:
-        kind = "compound" if "require" in given else "sequence"
-        return {"type": kind, **given, "triggers": [_trigger(inner) for inner in given["triggers"]]}
-    return {"type": "event", "posture": "Reactive", **given}
+    if "triggers" in trigger:
+        kind = "compound" if "require" in trigger else "sequence"
+        return {"type": kind, **trigger, "triggers": [_trigger(inner) for inner in trigger["triggers"]]}
+    return {"type": "event", "posture": "Reactive", **trigger}

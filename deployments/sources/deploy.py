@@ -73,8 +73,8 @@ def deploy(
             chosen = [definition for definition in chosen if definition.name not in moved]
         present = {(row["flow_id"], row["name"]): row for row in rows}
         if file is None and names is None:
-            kept = {(flows[definition.flow], definition.name) for definition in chosen}
-            left = [row for key, row in present.items() if key not in kept and "source" in row["tags"]]
+            keys = {(flows[definition.flow], definition.name) for definition in chosen}
+            left = [row for key, row in present.items() if key not in keys and "source" in row["tags"]]
             own = membership.name if membership else None
             _delete(client, [row for row in left if own in (None, host_of(row))], record)
             _take_out(path, moved)

@@ -35,7 +35,7 @@ class Timing:
     on: str | None = None
 
 
-def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
+def prepare(kind: str, location: str, name: str, options: Mapping[str, Any], timing: Timing) -> SourceEntry:
     """Return a new source. Raises BadInput."""
     connector = connector_class(kind)
     if not location.strip():
@@ -43,29 +43,29 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
         raise BadInput("LOCATION: empty; see `catchment sources add --help`")
     located = connector.settings.located(location)
     joined = {}
-    for key in located.keys() & given.keys():
-        if not isinstance(located[key], tuple) or not isinstance(given[key], list):
+    for key in located.keys() & options.keys():
+        if not isinstance(located[key], tuple) or not isinstance(options[key], list):
             raise BadInput(f"{key}: already given by LOCATION; remove --set {key}=…")
-        joined[key] = [*located[key], *given[key]]
-    settings = typed(connector.settings, {**given, **located, **joined})
+        joined[key] = [*located[key], *options[key]]
+    settings = typed(connector.settings, {**options, **located, **joined})
     return _timed(SourceEntry(name, kind, settings), timing)
 
 
-def revise(entry: SourceEntry, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
+def revise(entry: SourceEntry, options: Mapping[str, Any], timing: Timing) -> SourceEntry:
     """Return a source with some settings replaced; a group such as `limits` keeps its other keys. Raises BadInput."""
     present = entry.settings.model_dump(mode="json", exclude_defaults=True)
-    return _timed(replace(entry, settings=typed(type(entry.settings), _merged(present, given))), timing)
+    return _timed(replace(entry, settings=typed(type(entry.settings), _merged(present, options))), timing)
 
 
-def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
+def typed(model: type[Settings], values: Mapping[str, Any]) -> Settings:
     """Validate settings. For a list, a single text stands for one element and an empty text for none.
 
     Raises BadInput with the name of the setting, and a similar name if it is unknown.
     """
     lists = [name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple]
-    single = {name: (text,) if text else () for name in lists if isinstance(text := given.get(name), str)}
+    single = {name: (text,) if text else () for name in lists if isinstance(text := values.get(name), str)}
     try:
-        return model.model_validate({**given, **single})
+        return model.model_validate({**values, **single})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -90,9 +90,9 @@ def _timed(entry: SourceEntry, timing: Timing) -> SourceEntry:
     return replace(entry, schedules=schedules, watch=watch, quiet=quiet)
 
 
-def _merged(present: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    result = {**present, **given}
-    for key, value in given.items():
+def _merged(present: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    result = {**present, **changes}
+    for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(inner := present.get(key), Mapping):
             result[key] = _merged(inner, value)
     return result

@@ -153,15 +153,15 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
     except ValidationError as error:
         raise complaint(draft, error, FileFormat) from error
     deployments = tuple(parsed.deployments or ())
-    seen: dict[str, int] = {}
+    places: dict[str, int] = {}
     for index, deployment in enumerate(deployments):
-        if deployment.name in seen:
-            first = _line(draft.root, ("deployments", seen[deployment.name], "name"))
+        if deployment.name in places:
+            first = _line(draft.root, ("deployments", places[deployment.name], "name"))
             raise draft.error(
                 ("deployments", index, "name"),
                 f"the name {deployment.name} is already used in line {first}; choose another",
             )
-        seen[deployment.name] = index
+        places[deployment.name] = index
     return PrefectFile(draft.name, draft.text, draft.root, draft.data, deployments)
 
 
@@ -202,14 +202,14 @@ def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         raise ConfigError(f"{name}: a value is not valid YAML; put text in quotes") from None
 
 
-def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
+def _refuse_doubles(node: yaml.Node, name: str, visited: set[int]) -> None:
     """Refuse duplicate keys, of which YAML silently uses the last."""
-    if id(node) in seen:
+    if id(node) in visited:
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_doubles(item, name, seen)
+            _refuse_doubles(item, name, visited)
     elif isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
@@ -220,7 +220,7 @@ def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
             if key.value in keys and key.value != "<<":
                 raise ConfigError(f"{name} line {key.start_mark.line + 1}: duplicate key {key.value}; keep one")
             keys.add(str(key.value))
-            _refuse_doubles(value, name, seen)
+            _refuse_doubles(value, name, visited)
 
 
 def find(root: yaml.Node, location: Sequence[int | str]) -> tuple[yaml.Node | None, yaml.Node]:

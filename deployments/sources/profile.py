@@ -44,15 +44,15 @@ def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, An
     )
 
 
-def job_variables(kind: str, settings: SourceSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+def job_variables(kind: str, settings: SourceSettings, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job variables of a source's deployment: the given ones, and how many syncs of its kind may run at once."""
-    expected = profile(f"{_SYNC}{kind}", {"settings": settings.model_dump(mode="json")}, given)
-    return {**given, "at_once": expected.at_once}
+    expected = profile(f"{_SYNC}{kind}", {"settings": settings.model_dump(mode="json")}, variables)
+    return {**variables, "at_once": expected.at_once}
 
 
-def _at_once(given: object) -> int | None:
+def _at_once(variables: object) -> int | None:
     """Return the setting among the values; None if it is missing or invalid."""
-    number = given.get("at_once") if isinstance(given, Mapping) else None
+    number = variables.get("at_once") if isinstance(variables, Mapping) else None
     try:
         return ResourceChanges.model_validate({"at_once": number}).at_once
     except ValidationError:

@@ -39,15 +39,15 @@ def seconds(every: str) -> int:
 
 def check_cron(line: str) -> str:
     """Return a valid cron line of five fields. Raises ValueError naming the invalid field, or for dates that do not exist."""
-    given = line.split()
-    if len(given) != len(_FIELDS):
+    parts = line.split()
+    if len(parts) != len(_FIELDS):
         raise ValueError(
             'invalid cron line; write five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"'
         )
-    for field, (name, low, high, names) in zip(given, _FIELDS, strict=True):
+    for field, (name, low, high, names) in zip(parts, _FIELDS, strict=True):
         if not all(_in_field(part, low, high, names) for part in field.lower().split(",")):
             raise ValueError(f"cron line: the {name} must be in {low}-{high}; see crontab(5)")
-    _, _, days, months, _ = given
+    _, _, days, months, _ = parts
     # By crontab(5) a day of the week would be an alternative to the date, but the server finds no date for it either.
     if not _have_a_day(days, months.lower()):
         raise ValueError("cron line: the date never occurs, like 30 February; correct the day or the month")

@@ -270,15 +270,15 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
         TypeAdapter(SourceName).validate_python(deployment.name)
     except ValidationError:
         raise file.error((*place, "name"), "invalid name; use lower-case letters, digits, - and _") from None
-    given = deployment.parameters
-    for key in given:
+    parameters = deployment.parameters
+    for key in parameters:
         if key not in ("name", "settings", "deep"):
             raise file.error((*place, "parameters", key), f"unknown key {key}; the parameters are name, settings, deep")
-    if given.get("name") != deployment.name:
+    if parameters.get("name") != deployment.name:
         raise file.error((*place, "parameters", "name"), "parameters.name differs from name; make them equal")
     model = connector_class(kind).settings
     try:
-        settings = model.model_validate(given.get("settings", {}))
+        settings = model.model_validate(parameters.get("settings", {}))
     except ValidationError as error:
         raise complaint(file, error, model, (*place, "parameters", "settings")) from error
     watch, quiet = _watching(file, index, deployment.tags)

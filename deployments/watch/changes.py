@@ -35,8 +35,8 @@ class ChangedPaths:
     def take(self, source: str) -> ChangeHint | None:
         """Return and forget the changed paths. None: compare the whole source; also returned if no path is recorded."""
         with self._lock:
-            taken = self._changes.pop(source, None)
-            return None if taken is None else ChangeHint(frozenset(taken[0]), taken[1])
+            changes = self._changes.pop(source, None)
+            return None if changes is None else ChangeHint(frozenset(changes[0]), changes[1])
 
     def give_back(self, source: str, hint: ChangeHint | None) -> None:
         """Record again what `take` returned, because the run that took it read nothing."""

@@ -46,14 +46,14 @@ class Debounce:
     The caller checks `needs_status` at `wake_at`, passes the server's answer to `should_emit`, and emits an event if True.
     """
 
-    def __init__(self, quiet: float | None = None, *, taken: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, quiet: float | None = None, *, is_covered: Callable[[], bool] = lambda: False) -> None:
         """`quiet`: the quiet period of the source in seconds; None: `QUIET`.
 
-        `taken` returns whether a sync that sees all changes so far has started.
+        `is_covered` returns whether a sync that sees all changes so far has started.
         """
         self._quiet = QUIET if quiet is None else quiet
         self._longest = LONGEST if quiet is None else max(LONGEST, quiet * LONGEST_BY_QUIET)
-        self._taken = taken
+        self._is_covered = is_covered
         self._last = -math.inf
         self._uncovered_since: float | None = None
         self._due = False
@@ -97,7 +97,7 @@ class Debounce:
             self._become_due(now)
         if now < self._look_at:
             return False
-        if self._taken():
+        if self._is_covered():
             self._due, self._pending, self.unanswered = False, None, 0
             self._look_at = math.inf
             return False

@@ -40,7 +40,7 @@ class WatchedSource:
         self, entry: SourceEntry, root: Path, rules: WatchRules, changes: ChangedPaths, notify: Notify
     ) -> None:
         self.entry = entry
-        self.debounce = Debounce(entry.quiet, taken=lambda: changes.is_taken(entry.name))
+        self.debounce = Debounce(entry.quiet, is_covered=lambda: changes.is_taken(entry.name))
         self._changes = changes
         self._root = root
         self._rules = rules

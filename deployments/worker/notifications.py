@@ -73,11 +73,11 @@ async def listen(
 ) -> None:
     """Follow the server's events of a work pool, forever. The slow poll finds runs whose events were lost."""
     names = EventNameFilter(name=[*_RUNNABLE, *_OF_DEPLOYMENTS, CANCELLING])
-    ours = EventAnyResourceFilter(id=[f"prefect.work-pool.{pool}"])
+    of_pool = EventAnyResourceFilter(id=[f"prefect.work-pool.{pool}"])
     reachable = True
     while True:
         try:
-            async with get_events_subscriber(filter=EventFilter(event=names, any_resource=ours)) as events:
+            async with get_events_subscriber(filter=EventFilter(event=names, any_resource=of_pool)) as events:
                 reachable = True
                 bell.ring()
                 deployments_changed()

@@ -144,16 +144,16 @@ class _Process:
         self._is_reported = False
         self._cause = ""
         self._runs: dict[UUID, asyncio.Future[RunEnd]] = {}
-        ours, theirs = socket.socketpair()
-        with theirs:
+        own_end, runner_end = socket.socketpair()
+        with runner_end:
             # In the worker's process group, so that killing the group of a dead worker kills the runner, too.
             self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", "deployments.runner", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-P", "-m", "deployments.runner", str(runner_end.fileno())],
+                pass_fds=[runner_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=_environment(),
             )
-        self._link = Connection(ours.detach())
+        self._link = Connection(own_end.detach())
         self.identity = ""
         with contextlib.suppress(ProcessLookupError):  # it exited already, which the thread below reports
             self.identity = identity(self._popen.pid)

@@ -158,15 +158,15 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Execute the run in the runner, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
         source = _compared(flow_run) if self.watcher else None
-        taken = self.watcher.changes.take(source) if self.watcher and source else None
-        changed = taken if flow_run.parameters.get("changed_only") else None
+        hint = self.watcher.changes.take(source) if self.watcher and source else None
+        changed = hint if flow_run.parameters.get("changed_only") else None
         state = None
         try:
             state = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
         finally:
             if self.watcher and source and state != COMPLETED.name:
                 # A run that ended otherwise may have missed changes, unless it read nothing: those are used up by no run.
-                self.watcher.changes.give_back(source, taken if state in _READ_NOTHING else None)
+                self.watcher.changes.give_back(source, hint if state in _READ_NOTHING else None)
         # The state is set already. With a status code Prefect would set it again, less precisely.
         return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
 

@@ -46,11 +46,13 @@ class FeedMark:
     def read(cls, text: str | None) -> FeedMark:
         """Parse a mark; an empty one for None or another format, so that everything is listed again."""
         try:
-            newest, seen, etag = json.loads(text or "")
+            newest, updates, etag = json.loads(text or "")
             if newest:
                 parse_time(newest)
-            mark = cls(newest, dict(seen), etag)
-            return mark if all(isinstance(value, str) for value in (newest, etag, *seen, *seen.values())) else cls()
+            mark = cls(newest, dict(updates), etag)
+            return (
+                mark if all(isinstance(value, str) for value in (newest, etag, *updates, *updates.values())) else cls()
+            )
         except (ValueError, TypeError, AttributeError, RecursionError):
             return cls()
 
@@ -58,8 +60,8 @@ class FeedMark:
         """Return the mark in the middle of a listing, after this page."""
         newest = max([self.newest, *(entry.updated for entry in page)])
         since = _earlier(newest)
-        seen = {**self.seen, **{entry.item.locator: entry.updated for entry in page}}
-        recent = sorted((updated, locator) for locator, updated in seen.items() if updated >= since)
+        updates = {**self.seen, **{entry.item.locator: entry.updated for entry in page}}
+        recent = sorted((updated, locator) for locator, updated in updates.items() if updated >= since)
         return FeedMark(newest, {locator: updated for updated, locator in recent[-_REMEMBERED:]})
 
 

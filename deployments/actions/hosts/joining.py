@@ -184,9 +184,9 @@ def _check_server(state: Running) -> float:
             raise LoginFailed("login: refused by the Prefect server; use the user:password that it was started with")
         version = response.json() if response.content[:1] == b'"' else ""
         if not is_tried(str(version)):
-            found = f"Prefect {version}" if version else "no Prefect server"
+            program = f"Prefect {version}" if version else "no Prefect server"
             raise Refused(
-                f"{state.server}: {found}, but hosts need Prefect {TRIED_PREFECT}.x; install that version there"
+                f"{state.server}: {program}, but hosts need Prefect {TRIED_PREFECT}.x; install that version there"
             )
         date = client.get("/health").headers.get("date")
         # The date is cut to whole seconds.
@@ -202,8 +202,8 @@ def _check_server(state: Running) -> float:
 def _take_lease(client: Client) -> None:
     """Take a lease, and give it back: the server keeps both leases and events in Redis, and its health says nothing of it."""
     slots = {"names": [_LEASE], "slots": 1, "lease_duration": 60}
-    taken = client.post("/v2/concurrency_limits/increment-with-lease", json=slots).raise_for_status().json()
-    client.post("/v2/concurrency_limits/decrement-with-lease", json={"lease_id": taken["lease_id"]}).raise_for_status()
+    lease = client.post("/v2/concurrency_limits/increment-with-lease", json=slots).raise_for_status().json()
+    client.post("/v2/concurrency_limits/decrement-with-lease", json={"lease_id": lease["lease_id"]}).raise_for_status()
 
 
 def _store_login(home: Home, login: str) -> str:

@@ -126,11 +126,11 @@ def _sources(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if _OF_SOURCE in row["tags"]]
 
 
-def _clear(client: Client, name: str, rows: list[dict[str, Any]], kept: Collection[dict[str, Any]] = ()) -> None:
+def _clear(client: Client, name: str, rows: list[dict[str, Any]], remaining: Collection[dict[str, Any]] = ()) -> None:
     """Delete deployments of a host, and its queue unless those that are kept use it."""
     for row in rows:
         client.delete(f"/deployments/{row['id']}").raise_unless_missing()
-    if not any(row["work_queue_name"] == queue_for(name) for row in kept):
+    if not any(row["work_queue_name"] == queue_for(name) for row in remaining):
         client.delete(_queue(name)).raise_unless_missing()
 
 

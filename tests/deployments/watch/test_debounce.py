@@ -90,7 +90,7 @@ def test_source_without_quiet_period_is_due_at_each_change() -> None:
 
 def test_no_trailing_event_if_a_sync_took_all_changes() -> None:
     taken = False
-    debounce = Debounce(taken=lambda: taken)
+    debounce = Debounce(is_covered=lambda: taken)
     debounce.changed(10.0)
     emit(debounce, 10.0)
     debounce.changed(10.1)
@@ -119,7 +119,7 @@ def test_change_shortens_the_wait_for_a_resumed_source() -> None:
 
 def test_taken_change_is_not_requested_after_the_run() -> None:
     taken = False
-    debounce = Debounce(taken=lambda: taken)
+    debounce = Debounce(is_covered=lambda: taken)
     debounce.changed(10.0)
     assert debounce.needs_status(10.0)
     assert not debounce.should_emit(10.0, DeploymentStatus("deployment", newest="one", running=True))
@@ -271,7 +271,7 @@ def test_every_change_has_a_later_run_and_at_most_one_run_waits(actions: list[tu
 @given(st.lists(st.one_of(SCHEDULED), max_size=60))
 def test_no_change_is_lost_when_runs_take_the_changes(actions: list[tuple[str, ...]]) -> None:
     world = World()
-    world.debounce = Debounce(taken=lambda: world.is_seen)
+    world.debounce = Debounce(is_covered=lambda: world.is_seen)
     for name, *values in actions:
         getattr(world, name)(*values)
     world.settles()
