@@ -7,7 +7,7 @@ import graphlib
 import re
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -186,6 +186,13 @@ ROOMS = {
 }
 """Which rooms of a folder a room may import, besides itself."""
 LEDGER = ROOT / "catchment" / "ledger"
+_NAMELESS = {
+    *("asked", "begun", "done", "found", "given", "kept", "mine", "one"),
+    *("ours", "said", "seen", "sought", "taken", "theirs", "told", "wanted"),
+}
+"""Participles and pronouns, which tell nothing about a value."""
+_NOT_NAMED_YET = ("catchment/ledger/", "catchment/views/", "connectors/web/", "deployments/actions/")
+"""Rooms with such names. So have `console` and `web`."""
 _MOST_FILES = 15
 NAMED_TWICE = {
     "client": "of the server of Prefect, and of the hosts of the web",
@@ -370,6 +377,30 @@ def test_no_public_class_name_occurs_twice() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
+def test_values_are_named_by_what_they_are() -> None:
+    names = [
+        f"{name} in {path.relative_to(ROOT)}:{line}"
+        for folder in ("catchment", "connectors", "sinks", "tasks", "flows", "deployments", "assistant")
+        for path in _modules(folder)
+        if not path.relative_to(ROOT).as_posix().startswith(_NOT_NAMED_YET)
+        for name, line in _values(path)
+        if name in _NAMELESS
+    ]
+    assert names == []
+
+
+def _values(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the parameters and variables of a module. The fields of a class are often the names of stored data."""
+    fields: set[ast.AST] = set()
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.ClassDef):
+            fields |= {line.target for line in node.body if isinstance(line, ast.AnnAssign)}
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields:
+            yield node.id, node.lineno
 
 
 def test_no_module_name_stands_for_two_things() -> None:
