@@ -191,7 +191,7 @@ _NAMELESS = {
     *("ours", "said", "seen", "sought", "taken", "theirs", "told", "wanted"),
 }
 """Participles and pronouns, which tell nothing about a value."""
-_NOT_NAMED_YET = ("catchment/ledger/", "catchment/views/", "connectors/web/", "deployments/actions/")
+_NOT_NAMED_YET = ("catchment/views/", "connectors/web/", "deployments/actions/")
 """Rooms with such names. So have `console` and `web`."""
 _MOST_FILES = 15
 NAMED_TWICE = {

@@ -238,10 +238,10 @@ def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> l
     if _RESTORING not in files:
         return None
     with atomic_files.explained():
-        kept = [_put_back(place, files[place.name], aside) for place in places if place.name in files]
+        copies = [_put_back(place, files[place.name], aside) for place in places if place.name in files]
     with store.write() as writing:
         writing.connection.exec_driver_sql("DROP TABLE IF EXISTS backup")
-    return [file for file in kept if file]
+    return [file for file in copies if file]
 
 
 def _files(store: Store) -> dict[str, bytes]:
@@ -263,15 +263,15 @@ def _saved(store: Store) -> SavedFiles:
 
 def _put_back(place: Path, data: bytes, aside: Path | None) -> Path | None:
     """Replace a file, and return its copy, if there was another."""
-    kept = None
+    copy = None
     if place.exists():
         if place.read_bytes() == data:
             return None
-        kept = aside / place.name if aside else place.with_name(f"{place.name}.{_replaced()}")
-        shutil.copy2(place, kept)
+        copy = aside / place.name if aside else place.with_name(f"{place.name}.{_replaced()}")
+        shutil.copy2(place, copy)
     # `resolve`, because the user may have put a symbolic link there.
     atomic_files.write(place.resolve(), data)
-    return kept
+    return copy
 
 
 def _proved(file: Path) -> list[str]:
@@ -394,11 +394,11 @@ def _put_aside(file: Path) -> Path | None:
         # SQLite would apply the log of one ledger to another.
         log.rename(aside / log.name)
     if file.exists():
-        kept = aside / file.name
+        copy = aside / file.name
         try:
-            kept.hardlink_to(file)
+            copy.hardlink_to(file)
         except OSError:
-            shutil.copy2(file, kept)
-            atomic_files.flush(kept)
+            shutil.copy2(file, copy)
+            atomic_files.flush(copy)
     atomic_files.flush(aside)
     return aside

@@ -18,7 +18,7 @@ from catchment.ledger.library.word_index import ALL_NAMES, INDEXES
 def check(reading: Reading) -> list[str]:
     """Return differences between the index and the tables."""
     findings = []
-    for index, parts, kept, what in (
+    for index, parts, stored, what in (
         ("chunk_index", word_parts.CHUNKS, "SELECT id FROM chunks", "Passage"),
         (
             "document_index",
@@ -29,10 +29,10 @@ def check(reading: Reading) -> list[str]:
     ):
         indexed = word_parts.indexed(reading, index)
         for difference, how in (
-            (f"{kept} EXCEPT {indexed}", "is in the library, but not in the index"),
-            (f"{indexed} EXCEPT {kept}", "is in the index, but not in the library"),
+            (f"{stored} EXCEPT {indexed}", "is in the library, but not in the index"),
+            (f"{indexed} EXCEPT {stored}", "is in the index, but not in the library"),
             (
-                f"{word_parts.indexed(reading, parts)} EXCEPT {kept}",
+                f"{word_parts.indexed(reading, parts)} EXCEPT {stored}",
                 "is in the index of word parts, but not in the library",
             ),
         ):

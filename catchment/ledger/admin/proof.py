@@ -107,7 +107,7 @@ class Proof:
         live = (documents.c.source_id == source_id) & documents.c.removed_at.is_(None)
         with self._store.read() as reading:
             numbers = reading.execute(select(documents.c.content_id).where(live).distinct()).scalars().all()
-        done = 0
+        count = 0
         for part in in_parts(numbers, _AT_ONCE):
             with self._store.read() as reading:
                 passages: dict[int, list[Chunk]] = {}
@@ -116,8 +116,8 @@ class Proof:
                     passages.setdefault(row.content_id, []).append(Chunk(row.start, row.stop, row.heading))
                 rows = reading.execute(select(contents.c.id, *CONTENT).where(among(reading, contents.c.id, part))).all()
             yield [Kept(row.id, content_of(row), row.normalizer, tuple(passages.get(row.id, ()))) for row in rows]
-            done += len(part)
-            heartbeat.report("comparing", done, len(numbers))
+            count += len(part)
+            heartbeat.report("comparing", count, len(numbers))
 
     def samples(self, item_ids: Sequence[int]) -> list[Sample]:
         """Return these items with their texts, in any order. Items without a document are omitted."""

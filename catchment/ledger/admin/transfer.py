@@ -56,13 +56,13 @@ def copy(reading: Reading, writing: Writing) -> None:
     for table in (revision, chain, search_model):
         writing.execute(delete(table))
     total = sum(_count(reading, table.name) for table in _TABLES)
-    done = 0
+    count = 0
     with _indexed_afterwards(writing):
         for table in _TABLES:
             rows = select(table).order_by(*table.primary_key).execution_options(yield_per=_ROWS_AT_ONCE)
             for part in reading.execute(rows).partitions():
                 writing.insert(table, list(map(tuple, part)))
-                heartbeat.report("copying", done := done + len(part), total + 1)
+                heartbeat.report("copying", count := count + len(part), total + 1)
         index_check.rebuild(writing)
     # The index was built with IDs of its own.
     writing.execute(delete(counters))

@@ -168,31 +168,31 @@ def _edits(folded: str) -> list[tuple[int, int, str]]:
 
 def _pieces_of_words(folded: str, edits: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, bool, str]]:
     """Yield the pieces of a text whose words are set apart. An inserted space comes from the character after it."""
-    done = 0
+    position = 0
     for begin, end, new in edits:
-        yield done, begin, True, folded[done:begin]
+        yield position, begin, True, folded[position:begin]
         yield begin, max(end, begin + 1), False, new
-        done = end
-    yield done, len(folded), True, folded[done:]
+        position = end
+    yield position, len(folded), True, folded[position:]
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield where pieces of a text begin and end that are folded by themselves, and whether each character becomes one."""
-    done = 0
+    position = 0
     for run in _RUN.finditer(text):
         begin, end = run.span()
         if all(map(_is_even, run[0])):
             continue
-        if done < begin:
-            yield done, begin, True
+        if position < begin:
+            yield position, begin, True
         for stop in range(begin + 1, end + 1):
             is_inside = stop < end and _continues(text[stop])
             if not is_inside and text[stop - 1 : stop + 1] != _SOFT_BREAK:
                 yield begin, stop, False
                 begin = stop
-        done = end
-    if done < len(text):
-        yield done, len(text), True
+        position = end
+    if position < len(text):
+        yield position, len(text), True
 
 
 @cache

@@ -112,8 +112,8 @@ def _wait_no_longer(writing: Writing, back: int) -> None:
 def _keep_as_long(writing: Writing, forward: int) -> None:
     """Shift deletion times forward by the given amount, so that a clock set forward does not shorten retention."""
     writing.execute(update(items).where(literal_column(DELETED)).values(gone_at=items.c.gone_at + forward))
-    kept = before_images.c.kept_at != BEING_DELETED
-    writing.execute(update(before_images).where(kept).values(kept_at=before_images.c.kept_at + forward))
+    is_kept = before_images.c.kept_at != BEING_DELETED
+    writing.execute(update(before_images).where(is_kept).values(kept_at=before_images.c.kept_at + forward))
 
 
 def _last_written(reading: Reading) -> int:

@@ -106,12 +106,12 @@ class Consents:
             _make(writing, source_id, scopes)
             of_scopes = (_columns.source_id == source_id) & _columns.scope.in_(scopes) & _columns.withdrawn_at.is_(None)
             values = {"withdrawn_at": writing.now, "purged_at": None}
-            taken = (
+            withdrawn = (
                 writing.execute(update(consents).where(of_scopes).values(values).returning(_columns.scope))
                 .scalars()
                 .all()
             )
-            for scope in sorted(taken):
+            for scope in sorted(withdrawn):
                 _tell(writing, "consent withdrawn", source_id, by, scope, reason)
 
 

@@ -163,15 +163,15 @@ def _by_identity(candidates: Iterable[RecordedItem]) -> Mapping[str | None, list
     return groups
 
 
-def exchanged_locators(recorded: Mapping[str, RecordedItem], seen: Sequence[Item]) -> dict[str, RecordedItem]:
+def exchanged_locators(recorded: Mapping[str, RecordedItem], listed: Sequence[Item]) -> dict[str, RecordedItem]:
     """Find items that exchanged their locators (a swap or a chain of renames), by new locator.
 
     An item only counts if its old locator is now empty or taken by another such item. If an editor renames the old file to a
     backup and writes a new one under the old name, nothing has moved.
     """
-    shown = Counter(item.identity for item in seen)
+    shown = Counter(item.identity for item in listed)
     held = Counter(h.identity for h in recorded.values())
-    now = {i.identity: i.locator for i in seen if i.identity and shown[i.identity] == held[i.identity] == 1}
+    now = {i.identity: i.locator for i in listed if i.identity and shown[i.identity] == held[i.identity] == 1}
     moves = {h.locator: new for h in recorded.values() if (new := now.get(h.identity or "", h.locator)) != h.locator}
     while True:
         targets = set(moves.values())

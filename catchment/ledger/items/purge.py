@@ -191,8 +191,8 @@ class Purging:
                     counts[table.name] = _count(reading, table, table.c.source_id == source_id)
                 elif (owned := _has_owner(table)) is not None:
                     counts[table.name] = _count(reading, table, ~owned)
-            for index, kept in _INDEXES:
-                statement = f"SELECT count(*) FROM ({word_parts.indexed(reading, index)} EXCEPT {kept}) AS difference"
+            for index, stored in _INDEXES:
+                statement = f"SELECT count(*) FROM ({word_parts.indexed(reading, index)} EXCEPT {stored}) AS difference"
                 counts[index] = int(reading.execute(text(statement)).scalar_one())
         return counts
 
@@ -201,16 +201,16 @@ class Purging:
         others = documents.alias()
         shared = exists().where(others.c.content_id == documents.c.content_id, others.c.source_id != source_id)
         statement = select(documents.c.id, documents.c.path, documents.c.content_id, shared.label("shared"))
-        its_documents, its_contents, kept = [], set(), set()
+        its_documents, its_contents, elsewhere = [], set(), set()
         with self._store.read() as reading:
             for row in reading.execute(statement.where(documents.c.source_id == source_id)):
                 if which(row.path):
                     its_documents.append(row.id)
                 if row.shared or not which(row.path):
-                    kept.add(row.content_id)
+                    elsewhere.add(row.content_id)
                 else:
                     its_contents.add(row.content_id)
-            only_its = sorted(its_contents - kept)
+            only_its = sorted(its_contents - elsewhere)
             parts = in_parts(only_its)
             number = sum(_count(reading, chunks, among(reading, chunks.c.content_id, part)) for part in parts)
         return Holdings(tuple(its_documents), tuple(only_its), number)
@@ -230,8 +230,8 @@ class Purging:
                 left_contents.update(remaining)
             for part in in_parts(holdings.contents):
                 used = reading.execute(its_content.where(among(reading, documents.c.content_id, part))).scalars()
-                ours = set(part) - (set(used) - left_contents)
-                left_chunks += _count(reading, chunks, among(reading, chunks.c.content_id, ours))
+                exclusive = set(part) - (set(used) - left_contents)
+                left_chunks += _count(reading, chunks, among(reading, chunks.c.content_id, exclusive))
         return left_documents, left_chunks
 
     def passages(self, source_id: int, which: Which, limit: int = 20) -> list[str]:

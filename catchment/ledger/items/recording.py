@@ -81,27 +81,27 @@ class Recording:
             item.locator: item for item in self._load(of_source & (items.c.state != "deleted"), items.c.locator, places)
         }
         self._counts["unchanged"] += sum(locator not in recorded for locator in tombstones)
-        seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
+        present = [c for c in latest.values() if not isinstance(c, Tombstone)]
         moved_in = {
             new: recorded.pop(old)
             for new, old in origins.items()
             if new not in recorded and _is_missing(recorded.get(old))
         }
-        unknown = [c.item for c in seen if c.item.locator not in recorded and c.item.locator not in moved_in]
-        other = [c.item for c in seen if (r := recorded.get(c.item.locator)) and r.identity != c.item.identity]
+        unknown = [c.item for c in present if c.item.locator not in recorded and c.item.locator not in moved_in]
+        other = [c.item for c in present if (r := recorded.get(c.item.locator)) and r.identity != c.item.identity]
         missing = self._missing(
-            [*unknown, *other], {c.item.locator for c in seen} | {item.locator for item in moved_in.values()}
+            [*unknown, *other], {c.item.locator for c in present} | {item.locator for item in moved_in.values()}
         )
         replacing = {item.identity for item in other}
         replaced_by = {item.locator: item for item in missing if item.identity in replacing}
-        moving = exchanged_locators(replaced_by | recorded, [c.item for c in seen if isinstance(c, Upsert)])
+        moving = exchanged_locators(replaced_by | recorded, [c.item for c in present if isinstance(c, Upsert)])
         self._vacate(moving.values())
         for mover in moving.values():
             recorded.pop(mover.locator, None)
         recorded |= moving
         moved = {mover.id for mover in moving.values()}
         missing_items = MissingItems([item for item in missing if item.id not in moved], self._deleted(unknown))
-        for change in seen:
+        for change in present:
             match = recorded.get(place := change.item.locator) or moved_in.get(place) or missing_items.take(change.item)
             if match is None:
                 self._add(change)
@@ -134,10 +134,10 @@ class Recording:
                 facts = (job, version, known, reason, attempt or 0, window)
                 yield RecordedItem(number, state, tuple(listed), *facts)
 
-    def _missing(self, listed: Sequence[Item], seen: set[str]) -> list[RecordedItem]:
-        """Return the missing items with the identity of a listed one, except those at the locators `seen`."""
+    def _missing(self, listed: Sequence[Item], locators: set[str]) -> list[RecordedItem]:
+        """Return the missing items with the identity of a listed one, except those at `locators`."""
         missing = (items.c.source_id == self._source_id) & literal_column(MISSING)
-        return [i for i in self._load(missing, items.c.identity, _identities(listed)) if i.locator not in seen]
+        return [i for i in self._load(missing, items.c.identity, _identities(listed)) if i.locator not in locators]
 
     def _deleted(self, unknown: Sequence[Item]) -> list[RecordedItem]:
         """Return the deleted items with the locator or the identity of an unknown one."""
@@ -172,12 +172,12 @@ class Recording:
         self._enqueue(row, change, "new")
 
     def _update(self, recorded: RecordedItem, change: Upsert | Skip | Failure) -> None:
-        seen = listed_values(change.item)
+        values = listed_values(change.item)
         moved = recorded.locator != change.item.locator
         returned = recorded.state != "present"
         job_reason = self._job_reason(recorded, change, moved=moved)
-        if moved or returned or seen != recorded.listed:
-            row = {"item_id": recorded.id, **dict(zip(LISTED_COLUMNS, seen, strict=True))}
+        if moved or returned or values != recorded.listed:
+            row = {"item_id": recorded.id, **dict(zip(LISTED_COLUMNS, values, strict=True))}
             self._items.append(row)
         if moved or recorded.container != change.item.container:
             self._moved.append((recorded.id, recorded.locator, change.item.locator))
@@ -199,7 +199,7 @@ class Recording:
             self._counts["enqueued"] += 1
         elif moved or returned:
             self._back.append((recorded, change))
-        self._counts[_verdict(moved, returned, job_reason, seen != recorded.listed)] += 1
+        self._counts[_verdict(moved, returned, job_reason, values != recorded.listed)] += 1
 
     def _job_reason(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
         """Return the reason for a new job, or "" if none is needed."""

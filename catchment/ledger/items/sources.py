@@ -196,7 +196,7 @@ class Sources:
         with self._store.read() as reading:
             return reading.execute(select(sources.c.state_reason).where(is_paused)).scalar() == _BEING_REMOVED
 
-    def changed_roots(self, sync_id: int, seen: Mapping[str, str]) -> list[str]:
+    def changed_roots(self, sync_id: int, roots: Mapping[str, str]) -> list[str]:
         """Return the roots whose identity differs from the accepted one. A new root is accepted, a different one is not.
 
         Raises StaleLease if the sync is closed.
@@ -204,9 +204,9 @@ class Sources:
         with self._store.write() as writing:
             source_id = find_open_sync(writing, sync_id).source_id
             accepted = accepted_roots(writing, source_id)
-            values = {"seen_root": to_json(seen), "root": to_json({**seen, **accepted})}
+            values = {"seen_root": to_json(roots), "root": to_json({**roots, **accepted})}
             writing.execute(update(sources).where(sources.c.id == source_id).values(values))
-        return sorted(name for name, identity in seen.items() if accepted.get(name, identity) != identity)
+        return sorted(name for name, identity in roots.items() if accepted.get(name, identity) != identity)
 
 
 def _end(writing: Writing, which: ColumnElement[bool], actor: str) -> int:

@@ -319,9 +319,9 @@ class _Undoing:
         """Withdraw documents. Items at the source get a cancelled job, so that they stay out until they change."""
         there = [place.item for place in places if place.item is not None]
         withdraw.withdraw_items(self._writing, [item.id for item in there])
-        kept = [item.id for item in there if item.state == "kept"]
+        ids = [item.id for item in there if item.state == "kept"]
         values = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self._number}
-        for part in in_parts(kept):
+        for part in in_parts(ids):
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
         self._settle([item for item in there if item.state != "kept"], CANCELLED)
         for item in there:
@@ -365,10 +365,12 @@ class _Undoing:
         The undo of an undo lets the jobs from before that count again, and those that it cancelled wait again.
         """
         idle = [item for item in changed if not _is_waiting(item)]
-        ours = [item for item in idle if self._act.is_undo and item.job_sync in self._act.parts and item.earlier]
-        waited = {item.id for item in ours if item.earlier_reason == _UNDONE and item.state == "present"}
+        own_jobs = [item for item in idle if self._act.is_undo and item.job_sync in self._act.parts and item.earlier]
+        waited = {item.id for item in own_jobs if item.earlier_reason == _UNDONE and item.state == "present"}
         fit = [
-            item.job for item in ours if item.id not in waited and (state is CANCELLED or item.earlier_state in _DONE)
+            item.job
+            for item in own_jobs
+            if item.id not in waited and (state is CANCELLED or item.earlier_state in _DONE)
         ]
         restored = count_again(self._writing, fit)
         replaced = [item for item in idle if item.job not in restored]

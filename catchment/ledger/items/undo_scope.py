@@ -72,10 +72,10 @@ def scope_of_sync(reading: Reading, sync_id: int) -> UndoScope:
     if row is None:
         raise NotFound(f"sync {sync_id}: not found; see `catchment sources show NAME`")
     parts = frozenset(parts_of(reading, sync_id))
-    paths, kept = before_images.paths_of(reading, row.id, parts)
+    paths, undoable = before_images.paths_of(reading, row.id, parts)
     if not paths:
         raise _nothing_kept(sync_id, row.name)
-    return UndoScope(row.id, row.name, sync_id, row.backfill_id, row.undoes is not None, parts, kept, paths, {})
+    return UndoScope(row.id, row.name, sync_id, row.backfill_id, row.undoes is not None, parts, undoable, paths, {})
 
 
 def scope_of_backfill(reading: Reading, number: int) -> UndoScope:
@@ -90,13 +90,13 @@ def scope_of_backfill(reading: Reading, number: int) -> UndoScope:
     parts = frozenset(row.id for row in rows)
     trails = _trails(reading, number, parts) if rows else {}
     elsewhere = frozenset[int]().union(*(trail.syncs for trail in trails.values())) - parts
-    paths, kept = before_images.paths_of(reading, rows[0].source_id, parts) if rows else ([], frozenset())
-    kept |= before_images.kept_whole(reading, elsewhere)
+    paths, undoable = before_images.paths_of(reading, rows[0].source_id, parts) if rows else ([], frozenset())
+    undoable |= before_images.kept_whole(reading, elsewhere)
     left = {place for trail in trails.values() for place, *_ in trail.places}
     every = sorted({path for path in paths if path not in left} | trails.keys())
-    if not every or not kept:
+    if not every or not undoable:
         raise NotFound(f"backfill {number}: cannot be undone; it changed nothing, or its undo data expired")
-    return UndoScope(rows[0].source_id, rows[0].name, rows[-1].id, number, False, parts, kept, every, trails)
+    return UndoScope(rows[0].source_id, rows[0].name, rows[-1].id, number, False, parts, undoable, every, trails)
 
 
 def _trails(reading: Reading, number: int, parts: frozenset[int]) -> dict[str, _Trail]:

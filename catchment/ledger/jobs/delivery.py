@@ -42,8 +42,8 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     held = _held(writing, token, by_job)
     delivered = {n: storable(o) for n in held if isinstance(o := by_job[n], Delivered)}
     skipped = {n: o for n in held if isinstance(o := by_job[n], SkippedOutcome)}
-    kept = put_contents(writing, delivered.values())
-    content = {n: kept[key] for n, o in delivered.items() if (key := (o.content_hash, o.normalizer)) in kept}
+    stored = put_contents(writing, delivered.values())
+    content = {n: stored[key] for n, o in delivered.items() if (key := (o.content_hash, o.normalizer)) in stored}
     lost = [n for n in delivered if n not in content]
     for number in lost:
         del delivered[number]
@@ -215,10 +215,10 @@ def complete(writing: Writing, item_ids: Sequence[int]) -> None:
 
 def _pass_over(writing: Writing, held: Mapping[int, AnyRow], skipped: Mapping[int, SkippedOutcome]) -> None:
     """Keep or restore the documents of unchanged items, and withdraw those of skipped items."""
-    kept = [n for n, o in skipped.items() if o.reason is SkipReason.UNCHANGED]
-    withdraw.restore_items(writing, [held[n].item_id for n in kept if held[n].removed_at is not None])
+    unchanged = [n for n, o in skipped.items() if o.reason is SkipReason.UNCHANGED]
+    withdraw.restore_items(writing, [held[n].item_id for n in unchanged if held[n].removed_at is not None])
     withdraw.withdraw_items(
-        writing, [held[n].item_id for n in skipped if n not in kept and held[n].document_id is not None]
+        writing, [held[n].item_id for n in skipped if n not in unchanged and held[n].document_id is not None]
     )
 
 

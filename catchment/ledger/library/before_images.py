@@ -110,8 +110,8 @@ def paths_of(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> tuple
         select(images.c.path, images.c.sync_id, images.c.kept_at).where(of_syncs).order_by(images.c.path)
     ).all()
     deleted = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
-    kept = [row for row in rows if row.sync_id not in deleted]
-    return list(dict.fromkeys(row.path for row in kept)), frozenset(row.sync_id for row in kept)
+    live_rows = [row for row in rows if row.sync_id not in deleted]
+    return list(dict.fromkeys(row.path for row in live_rows)), frozenset(row.sync_id for row in live_rows)
 
 
 def kept_whole(reading: Reading, sync_ids: Collection[int]) -> frozenset[int]:

@@ -43,14 +43,14 @@ def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, C
         key = outcome.content_hash, outcome.normalizer
         if key not in delivered or delivered[key].document is None:
             delivered[key] = outcome
-    kept = _kept(writing, delivered)
-    new = {key: outcome for key, outcome in delivered.items() if key not in kept and outcome.document is not None}
+    stored = _kept(writing, delivered)
+    new = {key: outcome for key, outcome in delivered.items() if key not in stored and outcome.document is not None}
     if new:
         numbers = writing.ids("contents", len(new))
         _add(writing, list(zip(numbers, new.values(), strict=True)))
         for number, (key, outcome) in zip(numbers, new.items(), strict=True):
-            kept[key] = Content(number, True, *_names(outcome))
-    return kept
+            stored[key] = Content(number, True, *_names(outcome))
+    return stored
 
 
 def _kept(writing: Writing, keys: Iterable[Key]) -> dict[Key, Content]:
@@ -60,7 +60,7 @@ def _kept(writing: Writing, keys: Iterable[Key]) -> dict[Key, Content]:
     statement = select(
         contents.c.hash, contents.c.normalizer, contents.c.id, documents.c.aliases, documents.c.properties
     ).join_from(contents, documents, documents.c.id == first, isouter=True)
-    kept: dict[Key, Content] = {}
+    stored: dict[Key, Content] = {}
     without_document: dict[int, Key] = {}
     for part in in_parts({digest for digest, _ in keys}):
         for digest, normalizer, number, aliases, properties in writing.execute(
@@ -69,10 +69,10 @@ def _kept(writing: Writing, keys: Iterable[Key]) -> dict[Key, Content]:
             if aliases is None:
                 without_document[number] = digest, normalizer
             else:
-                kept[digest, normalizer] = Content(number, False, aliases, properties)
+                stored[digest, normalizer] = Content(number, False, aliases, properties)
     for number, names in before_images.names(writing, without_document).items():
-        kept[without_document[number]] = Content(number, False, *names)
-    return kept
+        stored[without_document[number]] = Content(number, False, *names)
+    return stored
 
 
 def _names(outcome: Delivered) -> tuple[str, str]:

@@ -74,9 +74,9 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
     conversations = set(writing.execute(select(mails.c.thread).where(forgotten)).scalars())
     if not conversations:
         return
-    theirs = among(writing, mail_names.c.content_id, content_ids)
-    names = set(writing.execute(select(mail_names.c.name).where(theirs)).scalars())
-    writing.execute(delete(mail_names).where(theirs))
+    of_contents = among(writing, mail_names.c.content_id, content_ids)
+    names = set(writing.execute(select(mail_names.c.name).where(of_contents)).scalars())
+    writing.execute(delete(mail_names).where(of_contents))
     writing.execute(delete(mails).where(forgotten))
     left = select(mails.c.content_id, mails.c.thread).where(among(writing, mails.c.thread, conversations)).limit(_MOST)
     _arrange(writing, {}, _sharing(writing, names) | as_map(writing.execute(left)))
@@ -103,8 +103,8 @@ def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, i
             joined.join(min(numbers), settled.get(number, number))
     _save(writing, new, {n: (joined.of(n), n in alone) for n in fresh}, known)
     for conversation in set(settled.values()):
-        if (kept := joined.of(conversation)) != conversation:
-            writing.execute(update(mails).where(mails.c.thread == conversation).values(thread=kept))
+        if (target := joined.of(conversation)) != conversation:
+            writing.execute(update(mails).where(mails.c.thread == conversation).values(thread=target))
 
 
 def _save(

@@ -256,15 +256,15 @@ class Embeddings:
             is_done = (table.c.space_id == space.id) & among(writing, table.c.chunk_id, chunk_ids)
             stored = select(table.c.chunk_id).where(is_done)
             free = _allowed(writing, space, chunk_ids).difference(writing.execute(stored).scalars())
-            kept = [embedding for embedding in new if embedding.chunk_id in free]
-            if kept:
-                numbers = writing.ids("embeddings", len(kept))
+            unembedded = [embedding for embedding in new if embedding.chunk_id in free]
+            if unembedded:
+                numbers = writing.ids("embeddings", len(unembedded))
                 rows = [
                     (number, space.id, *astuple(embedding), _checksum(space.id, *astuple(embedding)))
-                    for number, embedding in zip(numbers, kept, strict=True)
+                    for number, embedding in zip(numbers, unembedded, strict=True)
                 ]
                 writing.insert(table, rows)
-                writing.tally.add(EMBEDDED, sum(embedding.vector is not None for embedding in kept))
+                writing.tally.add(EMBEDDED, sum(embedding.vector is not None for embedding in unembedded))
 
     def complete(self, space: Space) -> bool:
         """Search this space from now on, and delete all others. Returns False if most passages have no vector in it.
@@ -301,10 +301,10 @@ class Embeddings:
             total = reading.execute(select(func.count()).select_from(chunks)).scalar_one()
             if space is None:
                 return EmbeddingCounts(0, total, 0)
-            done = reading.execute(_done(space)).scalar_one()
+            embedded = reading.execute(_done(space)).scalar_one()
             refused = select(func.count()).select_from(table)
             refused = refused.where(table.c.space_id == space.id, table.c.refusal.is_not(None))
-            return EmbeddingCounts(done, total, reading.execute(refused).scalar_one())
+            return EmbeddingCounts(embedded, total, reading.execute(refused).scalar_one())
 
     def lacking(self, space: Space) -> list[str]:
         """Return the names of sources with passages that have no embedding in this space yet."""
@@ -363,9 +363,11 @@ class Embeddings:
         with self._store.write() as writing:
             _require_wanted(writing, space)
             of_documents = among(writing, documents.c.id, [title.document_id for title in new])
-            kept = [title for title in _titles(writing, _without_title(space).where(of_documents)) if title in new]
-            numbers = writing.ids("title_embeddings", len(kept)) if kept else range(0)
-            owned = [(space.id, title.document_id, title.content_id, new[title]) for title in kept]
+            unembedded = [
+                title for title in _titles(writing, _without_title(space).where(of_documents)) if title in new
+            ]
+            numbers = writing.ids("title_embeddings", len(unembedded)) if unembedded else range(0)
+            owned = [(space.id, title.document_id, title.content_id, new[title]) for title in unembedded]
             rows = zip(numbers, owned, strict=True)
             writing.insert(titles, [(number, *values, _checksum_of_title(*values)) for number, values in rows])
 
@@ -484,11 +486,11 @@ def _lacks_most(reading: Reading, space: Space) -> bool:
     of_space = table.c.space_id == space.id
     no_text = select(func.count()).select_from(table).where(of_space, table.c.digest == NO_TEXT)
     refused = select(func.count(table.c.chunk_id.distinct())).where(of_space, table.c.refusal.is_not(None))
-    total, done, without, lost = (
+    total, embedded, without, lost = (
         int(reading.execute(number).scalar_one())
         for number in (select(func.count()).select_from(chunks), _done(space), no_text, refused)
     )
-    return 2 * (total - done + lost) > total - without
+    return 2 * (total - embedded + lost) > total - without
 
 
 def _done(space: Space) -> Select[tuple[int]]:

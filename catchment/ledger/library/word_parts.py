@@ -103,11 +103,11 @@ def _parts_of(word: str) -> Iterator[str]:
                 yield part
 
 
-def part_spans(text: str, sought: Collection[str], prefixes: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
+def part_spans(text: str, words: Collection[str], prefixes: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
     """Yield where words with markup inside, and parts of identifiers or runs of them, are wanted or begin with a prefix."""
     if _INSIDE.search(text):
         for word in _MARKED.finditer(text):
-            if (plain := _unmarked(word[0])) in sought or plain.startswith(prefixes or ("\0",)):
+            if (plain := _unmarked(word[0])) in words or plain.startswith(prefixes or ("\0",)):
                 yield word.span()
     shape = text.encode("utf-8", "replace").translate(_SHAPES)
     if b"aA" not in shape and b"AAa" not in shape:
@@ -119,7 +119,7 @@ def part_spans(text: str, sought: Collection[str], prefixes: tuple[str, ...] = (
         for first, (start, _) in enumerate(spans):
             for _, stop in reversed(spans[first:]):
                 part = text[start:stop].lower()
-                if part in sought or part.startswith(prefixes or ("\0",)):
+                if part in words or part.startswith(prefixes or ("\0",)):
                     yield start, stop
 
 

@@ -135,8 +135,8 @@ class Measures:
         with self._store.write() as writing:
             now = writing.now // 1_000_000
             until = {
-                level: (now - kept) // (longer or _DAY) * (longer or _DAY)
-                for (level, kept), (longer, _) in pairwise(_LEVELS)
+                level: (now - age) // (longer or _DAY) * (longer or _DAY)
+                for (level, age), (longer, _) in pairwise(_LEVELS)
             }
             if writing.sqlite and self._rolled.get(_HOUR) != until[_HOUR]:
                 dropped = writing.connection.exec_driver_sql(f"DELETE FROM measures WHERE {_DAMAGED}").rowcount

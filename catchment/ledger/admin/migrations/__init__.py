@@ -60,12 +60,12 @@ def forward(store: Store) -> Migrated | None:
             before = revision_of(reading)
         if before is None or before == schema.REVISION:
             return None
-        kept = _keep(alone, before)
+        copy = _keep(alone, before)
         with alone.write() as writing:
             if revision_of(writing) == schema.REVISION:
                 return None
             run(writing.connection)
-    return Migrated(before, schema.REVISION, kept)
+    return Migrated(before, schema.REVISION, copy)
 
 
 def run(connection: Connection) -> None:
@@ -120,7 +120,7 @@ def _keep(alone: Store, before: str) -> Path | None:
     """
     if alone.file is None:
         return None
-    kept = alone.file.with_name(f"{alone.file.stem}-{before}.backup{alone.file.suffix}")
-    with translated(), atomic_copy(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
+    copy = alone.file.with_name(f"{alone.file.stem}-{before}.backup{alone.file.suffix}")
+    with translated(), atomic_copy(copy) as unfinished, closing(alone.engine.raw_connection()) as connection:
         connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
-    return kept
+    return copy
