@@ -222,10 +222,6 @@ def _limit(desk: Desk, fields: LimitFields, actor: str) -> ActionResult:
     return ActionResult(outcomes.LIMITED.format(scope, rule), str(rule))
 
 
-def _clear(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
-    return ActionResult(outcomes.LIMITS_REMOVED.format(limits.clear(desk, fields.name, actor, fields.reason)))
-
-
 def _resume(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
     run = sources.resume(desk, fields.name, actor, fields.reason)
     return ActionResult(
@@ -430,7 +426,9 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "jobs.cancel": WebAction(NumberFields, _simply(jobs.cancel, outcomes.JOB_CANCELLED.format), _of_job),
     "jobs.prioritize": WebAction(NumberFields, _simply(jobs.prioritize, outcomes.JOB_PRIORITIZED.format), _of_job),
     "limits.change": WebAction(LimitFields, _limit, _limits),
-    "limits.clear": WebAction(NamedFields, _clear, _limits),
+    "limits.clear": WebAction(
+        NamedFields, _simply(limits.clear, lambda _, scope: outcomes.LIMITS_REMOVED.format(scope)), _limits
+    ),
     "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda fields: f"/incidents/{fields.number}"),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
     "backups.make": WebAction(ReasonFields, _back_up, _health),

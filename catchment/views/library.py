@@ -49,12 +49,11 @@ def overview(
     head = Overview(server, worker, failed, checks.at if checks else None, incidents.sentence(()))
     if ledger is None:
         return head
-    opened, meaning = incidents.opened(ledger, unsaved), MeaningStatus.read(home, ledger)
+    opened = incidents.opened(ledger, unsaved)
     return replace(
         head,
         sentence=incidents.sentence(opened, trouble.number(ledger, unsaved)),
-        meaning=meaning,
-        meaning_text=str(meaning),
+        meaning=MeaningStatus.read(home, ledger),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),
         sinks=tuple(ledger.outbox.all()),

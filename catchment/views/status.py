@@ -43,7 +43,7 @@ class Overview:
         worker: Its last report; None unless it lives.
         failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
         sentence: Whether all is well, or the worst incident.
-        meaning, meaning_text: How far the embeddings are, also in words. None before the first source, as the fields below.
+        meaning: How far the embeddings are. None before the first source, as the fields below.
         incidents: Those that are open; none while nothing runs and judges them.
         problems: What is wrong with sources, hosts and sinks now, worst first; also while nothing runs.
         raw_bytes: Size of the raw content that is kept.
@@ -57,7 +57,6 @@ class Overview:
     checked: datetime | None
     sentence: str
     meaning: MeaningStatus | None = None
-    meaning_text: str = ""
     sources: tuple[SourceStanding, ...] = ()
     hosts: tuple[HostStatus, ...] = ()
     sinks: tuple[SinkRow, ...] = ()

@@ -204,7 +204,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     entry = session.desk().entry(name)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
-    report = latest_report(session.home())
+    report = latest_report(session.home(), name, runs=5)
     if as_json:
         from catchment.views import sources
 

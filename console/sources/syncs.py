@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -31,18 +31,24 @@ _STALLED_SECONDS = 30.0
 _RECENT: Final = timedelta(minutes=1)
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-Publish = Callable[["SyncRun"], None]
+Publish = Callable[["EndedSync"], None]
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRun:
-    """A run of a sync. Once it has ended: its state and message, and what it did, by name."""
+@dataclass(frozen=True)
+class StartedSync:
+    """A sync that was started, or is to stop, by the ID of its run."""
 
     source: str
     run: str
-    state: str | None = None
-    message: str = ""
-    summary: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EndedSync(StartedSync):
+    """A sync that ended: the state and the message of its run, and what it did, by name."""
+
+    state: str
+    message: str
+    summary: Mapping[str, int]
 
 
 def sync(
@@ -82,7 +88,7 @@ def sync(
 
         run = syncs.cancel(session.desk(), name, session.operator(), reason)
         if as_json:
-            render.show_json(SyncRun(name, run))
+            render.show_json(StartedSync(name, run))
         else:
             render.say(outcomes.SYNC_CANCELLED.format(name))
         return 0
@@ -91,7 +97,7 @@ def sync(
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
-        render.show_json(SyncRun(name, run))
+        render.show_json(StartedSync(name, run))
     else:
         _show_started(name)
     return 0
@@ -125,10 +131,10 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
         else:
             render.note(f"catchment: {render.clean(run)}")
             codes.add(run.exit_code)
-    results: list[SyncRun] = []
+    results: list[StartedSync] = []
     for name, run in running.items():
         if not wait:
-            results.append(SyncRun(name, run))
+            results.append(StartedSync(name, run))
             continue
         try:
             codes.add(_wait(name, run, started, results.append if as_json else None))
@@ -203,7 +209,7 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     is_completed = view.state_type == "COMPLETED"
     if publish:
         summary = last.summary if last else {}
-        publish(SyncRun(name, view.id, view.state_name, view.message, summary))
+        publish(EndedSync(name, view.id, view.state_name, view.message, summary))
     elif is_completed:
         render.say(f"{name}: {arguments.summary(last.summary) + _earlier(name, last, started) if last else 'done'}")
         if last and last.summary.get("quarantined"):

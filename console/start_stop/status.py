@@ -125,7 +125,7 @@ def _print(server: Running | None, found: Overview) -> None:
         text = "; ".join(filter(None, (f"Worker: {load.message}", load.remedy)))
         render.say(render.paint(render.clean(text), "yellow") if load.remedy else text)
     if found.meaning and found.meaning.total:
-        text = render.clean(found.meaning_text)
+        text = render.clean(found.meaning)
         render.say(f"{text[0].upper()}{text[1:]}")
     if found.raw_bytes:
         render.say(f"Raw content: {render.size(found.raw_bytes)}")

@@ -70,21 +70,8 @@ def show_job(
     if as_json:
         render.show_json(view)
         return
-    row = view.job
-    render.show_fields(
-        {
-            "job": row.job,
-            "source": row.source,
-            "item": row.item,
-            "state": row.state,
-            "reason": row.reason,
-            "attempts": row.attempts,
-            "error": row.error,
-            "enqueued": row.enqueued,
-            "next attempt": view.next_attempt,
-            "finished": row.finished,
-        }
-    )
+    shown = ("job", "source", "item", "state", "reason", "attempts", "error", "enqueued", "next_attempt", "finished")
+    render.show_fields({name.replace("_", " "): getattr(view.job, name) for name in shown})
     render.say()
     show_events(view.history)
 

@@ -80,8 +80,9 @@ def show_counts(undone: Undone) -> None:
     """Describe the effect of an undo, or of its preview, in one line."""
     from deployments.actions import outcomes
 
-    effects = outcomes.undone(undone)
-    if undone.number is None:
-        render.say(f"{effects}; undoing sync {undone.sync_id} would do this")
-    else:
-        render.say(f"{effects}; to revert: `catchment undo {undone.number}`")
+    more = (
+        f"to revert: `catchment undo {undone.number}`"
+        if undone.number
+        else f"undoing sync {undone.sync_id} would do this"
+    )
+    render.say(f"{outcomes.undone(undone)}; {more}")

@@ -199,7 +199,7 @@ def test_job_has_its_attempts_and_what_can_be_done(world: World) -> None:
     again = world.clock.moment + timedelta(minutes=5)
     world.ledger.queue.fail(batch.token, 1, TIMEOUT, retry_at=again)
     view = jobs.job(world.ledger, 1)
-    assert (view.next_attempt, view.run, view.actions) == (again, "run-1", ("cancel", "prioritize"))
+    assert (view.job.next_attempt, view.run, view.actions) == (again, "run-1", ("cancel", "prioritize"))
     world.clock.forward(minutes=5)
     world.claim()
     first, second = jobs.job(world.ledger, 1).attempts

@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
+_hints = cache(get_type_hints)
+
 
 def to_json(record: object, *, indent: int | None = None, only_ascii: bool = True) -> str:
     """Return a record, or a sequence of records, as JSON: its fields by name, times in ISO 8601 and UTC."""
@@ -58,11 +60,6 @@ def _read(kind: Any, value: Any) -> Any:
     if not isinstance(value, (int, float) if kind is float else kind):
         raise TypeError(value)
     return value
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _plain(value: object) -> object:

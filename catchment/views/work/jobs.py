@@ -52,7 +52,6 @@ class JobView:
     """
 
     job: JobRow
-    next_attempt: datetime | None
     run: str | None
     attempts: tuple[Attempt, ...]
     history: tuple[Event, ...]
@@ -81,7 +80,6 @@ def job(ledger: Ledger, number: int) -> JobView:
         run = ledger.syncs.get(row.sync_id or 0).run
     return JobView(
         row,
-        row.next_attempt,
         run,
         attempts(history),
         tuple(history),
