@@ -80,9 +80,6 @@ def show_counts(undone: Undone) -> None:
     """Describe the effect of an undo, or of its preview, in one line."""
     from deployments.actions import outcomes
 
-    more = (
-        f"to revert: `catchment undo {undone.number}`"
-        if undone.number
-        else f"undoing sync {undone.sync_id} would do this"
-    )
+    number = undone.number
+    more = f"to revert: `catchment undo {number}`" if number else f"undoing sync {undone.sync_id} would do this"
     render.say(f"{outcomes.undone(undone)}; {more}")
