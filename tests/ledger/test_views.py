@@ -14,7 +14,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from catchment.errors import BadInput, IllegalTransition, NotFound
-from catchment.ledger import HeldFolder, JobFilter
+from catchment.ledger import HeldFolder, JobFilter, Ledger
 from catchment.model import JobState, Priority
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
@@ -302,6 +302,6 @@ def test_each_view_can_be_described_as_json(module: ModuleType) -> None:
     found = 0
     for name, view in inspect.getmembers(module, inspect.isfunction):
         if view.__module__ == module.__name__ and not name.startswith("_"):
-            TypeAdapter(get_type_hints(view)["return"]).json_schema(mode="serialization")
+            TypeAdapter(get_type_hints(view, localns={"Ledger": Ledger})["return"]).json_schema(mode="serialization")
             found += 1
     assert found
