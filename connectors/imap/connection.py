@@ -35,6 +35,7 @@ from connectors.imap.responses import (
     parse_vanished,
 )
 from connectors.imap.settings import ImapSettings
+from connectors.tls import tolerant
 
 _CONNECT_SECONDS = 20.0
 _WINDOW = 50_000
@@ -300,11 +301,7 @@ def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     # Loads all system certificates, which takes 30 ms.
-    context = ssl.create_default_context(cafile=ca_file)
-    if ca_file:
-        # Python 3.13 requires authorities that follow RFC 5280 strictly, which few self-made ones do.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
+    return tolerant(ssl.create_default_context(cafile=ca_file))
 
 
 def _checked(response: tuple[str, list[Any]]) -> list[Any]:

@@ -52,7 +52,7 @@ class SharedServer:
 
 @pytest.fixture(scope="module")
 def ours() -> Certified:
-    return authority("Our authority")
+    return authority("Our authority", is_complete=True)
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ class Stack:
         )
 
     def _certify(self) -> None:
-        signer = authority("Scale")
+        signer = authority("Scale", is_complete=True)
         server = certificate(signer, "localhost")
         (self.folder / "ca.pem").write_bytes(signer.pem)
         (self.folder / "server.pem").write_bytes(server.pem)

@@ -13,10 +13,11 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate with its key."""
+    """A certificate with its key. `is_complete`: with all that RFC 5280 requires, unlike many self-made certificates."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
+    is_complete: bool = False
 
     @property
     def pem(self) -> bytes:
@@ -29,22 +30,24 @@ class Certified:
         )
 
 
-def authority(name: str) -> Certified:
-    """Return a self-signed authority."""
-    return _made(name, None, x509.BasicConstraints(ca=True, path_length=None), days=30)
+def authority(name: str, *, is_complete: bool = False) -> Certified:
+    """Return a self-signed authority, whose certificates are as complete as its own."""
+    return _made(name, None, x509.BasicConstraints(ca=True, path_length=None), days=30, is_complete=is_complete)
 
 
 def certificate(signer: Certified, host: str, days: int = 30) -> Certified:
     """Return a certificate for a host; already expired if `days` is negative."""
-    return _made(host, signer, x509.SubjectAlternativeName([x509.DNSName(host)]), days=days)
+    names = x509.SubjectAlternativeName([x509.DNSName(host)])
+    return _made(host, signer, names, days=days, is_complete=signer.is_complete)
 
 
-# Without the key identifiers that RFC 5280 requires, like many self-made certificates.
-def _made(name: str, signer: Certified | None, extension: x509.ExtensionType, *, days: int) -> Certified:
+def _made(
+    name: str, signer: Certified | None, extension: x509.ExtensionType, *, days: int, is_complete: bool
+) -> Certified:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
-    made = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(signer.certificate.subject if signer else subject)
@@ -53,6 +56,13 @@ def _made(name: str, signer: Certified | None, extension: x509.ExtensionType, *,
         .not_valid_before(now - timedelta(days=60))
         .not_valid_after(now + timedelta(days=days))
         .add_extension(extension, critical=signer is None)
-        .sign(signer.key if signer else key, hashes.SHA256())
     )
-    return Certified(made, key)
+    signing_key = signer.key if signer else key
+    if is_complete:
+        of_signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        builder = builder.add_extension(of_signer, critical=False)
+        signs = signer is None
+        usage = x509.KeyUsage(not signs, False, False, False, False, signs, signs, False, False)
+        builder = builder.add_extension(usage, critical=True)
+    return Certified(builder.sign(signing_key, hashes.SHA256()), key, is_complete)
