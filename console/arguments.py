@@ -12,7 +12,7 @@ import typer
 from catchment.errors import BadInput
 from catchment.model import duration, leaves
 from catchment.runtime.home import expanded
-from deployments.actions.typed_settings import pair
+from catchment.typed_settings import pair
 
 if TYPE_CHECKING:
     from deployments.sources.prefect_file import Schedule

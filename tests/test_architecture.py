@@ -148,6 +148,7 @@ ROOMS = {
         "errors": set(),
         "charsets": set(),
         "model": {"errors"},
+        "typed_settings": {"errors"},
         "runtime": _BASICS,
         "settings": _BASICS | {"runtime"},
         "pacing": _BASICS | {"runtime"},

@@ -12,9 +12,9 @@ from catchment.errors import BadInput
 from catchment.model import ReplayStage
 from catchment.pacing import RateProfile
 from catchment.settings import SecretReference
+from catchment.typed_settings import settings
 from deployments.actions.desk import Timing
 from deployments.actions.sources import NewSource
-from deployments.actions.typed_settings import settings
 
 _LARGEST = 2**63 - 1
 _Name = Annotated[str, Field(max_length=500)]

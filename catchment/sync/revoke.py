@@ -213,14 +213,14 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
     documents, chunks = ledger.purging.remaining(before.holdings)
     left = ledger.purging.left(source.id, extent.covers, whole=extent.whole)
     still = {"documents": documents, "chunks": chunks, "cached": before.still_cached, "raw": before.still_raw}
-    found = sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages)
+    searchable = sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages)
     # Another source may have the same passage in its own content.
     elsewhere = sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
     legible = elsewhere + sum(len(_in_file(file, before.samples)) for file in raw_files)
     return PurgeProof(
         source.name,
         tuple(sorted(extent.scopes)),
-        not (any(left.values()) or any(still.values()) or found or legible),
+        not (any(left.values()) or any(still.values()) or searchable or legible),
         before.items,
         left,
         len(before.holdings.documents),
@@ -229,7 +229,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         before.raw,
         still,
         len(passages),
-        found,
+        searchable,
         legible,
         {sink.name: sink.waiting for sink in ledger.outbox.all()},
         ledger.purging.unfinished().get(source.name, ()),

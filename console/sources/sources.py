@@ -10,11 +10,11 @@ import typer
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
 from catchment.runtime.membership import Membership, host_for
+from catchment.typed_settings import settings
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
 from console.sources.past_syncs import summary
-from deployments.actions.typed_settings import settings
 
 if TYPE_CHECKING:
     from catchment.ledger import SyncRow

@@ -35,7 +35,7 @@ Publish = Callable[["EndedSync"], None]
 
 
 @dataclass(frozen=True)
-class StartedSync:
+class RequestedSync:
     """A sync that was started, or is to stop, by the ID of its run."""
 
     source: str
@@ -43,7 +43,7 @@ class StartedSync:
 
 
 @dataclass(frozen=True)
-class EndedSync(StartedSync):
+class EndedSync(RequestedSync):
     """A sync that ended: the state and the message of its run, and what it did, by name."""
 
     state: str
@@ -88,7 +88,7 @@ def sync(
 
         run = syncs.cancel(session.desk(), name, session.operator(), reason)
         if as_json:
-            render.show_json(StartedSync(name, run))
+            render.show_json(RequestedSync(name, run))
         else:
             render.say(outcomes.SYNC_CANCELLED.format(name))
         return 0
@@ -97,7 +97,7 @@ def sync(
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
-        render.show_json(StartedSync(name, run))
+        render.show_json(RequestedSync(name, run))
     else:
         _show_started(name)
     return 0
@@ -131,10 +131,10 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
         else:
             render.note(f"catchment: {render.clean(run)}")
             codes.add(run.exit_code)
-    results: list[StartedSync] = []
+    results: list[RequestedSync] = []
     for name, run in running.items():
         if not wait:
-            results.append(StartedSync(name, run))
+            results.append(RequestedSync(name, run))
             continue
         try:
             codes.add(_wait(name, run, started, results.append if as_json else None))

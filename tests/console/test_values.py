@@ -11,9 +11,9 @@ import pytest
 
 from catchment.errors import BadInput
 from catchment.settings import LimitChanges, SourceSettings
+from catchment.typed_settings import settings
 from connectors.local_files import LocalFilesSettings
 from console import arguments
-from deployments.actions.typed_settings import settings
 from deployments.sources.entries import typed
 
 

@@ -8,6 +8,7 @@ from catchment.content.extract import extract
 from catchment.content.extract.vault import QualityReport, VaultFinding, VaultFlaw, quality_report
 from catchment.content.normalize import normalize
 from catchment.model import RawContent
+from catchment.runtime.reports.record_json import to_json
 
 
 def _report(files: dict[str, str]) -> QualityReport:
@@ -67,7 +68,7 @@ def test_unlinked_empty_and_ambiguous_notes_are_not_errors() -> None:
 
 def test_json_and_markdown_reports_agree() -> None:
     report = _report({"A.md": "[[Gone]]", "B.md": "[[A]]"})
-    parsed = json.loads(report.to_json())
+    parsed = json.loads(to_json(report))
     assert parsed["findings"] == [{"detail": "Gone", "flaw": "broken_link", "line": 1, "path": "A.md"}]
     assert parsed["links"] == 2
     assert "## Broken links: 1\n\n- `A.md:1`: Gone\n" in report.to_markdown()

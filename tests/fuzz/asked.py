@@ -29,11 +29,11 @@ from catchment.search.results import Lanes
 from catchment.search.search import search
 from catchment.settings import SourceSettings
 from catchment.sync.plan import Plan
+from catchment.typed_settings import settings
 from connectors import connector_class, kinds
 from connectors.local_files import LocalFilesSettings
 from console import arguments
 from console.main import main
-from deployments.actions.typed_settings import settings
 from deployments.sources.entries import typed
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from tests.engine.papers import Papers

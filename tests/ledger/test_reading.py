@@ -121,7 +121,7 @@ def test_copies_and_versions_of_a_note(sqlite_world: World) -> None:
     read_again = read(world, "A.md")
     assert [(source, named.locator) for source, named in read_again.copies] == [("papers", "Copy.md")]
     assert [one.what for one in read_again.history.versions] == ["added"], "both changes are of one sync"
-    assert read_again.origin is not None and read_again.origin.item.locator == "A.md"
+    assert read_again.origin is not None and read_again.origin.item == "A.md"
     assert read_again.origin.because.startswith("in the library")
 
 

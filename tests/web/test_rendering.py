@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,8 +243,8 @@ def test_mail_folds_quotations_and_dims_the_signature() -> None:
 
 def test_conversation_shows_each_message_and_shortens_the_others() -> None:
     far = ReadMessage(ConversationMessage(4, "T", None, None, "s", "j"), None)
-    near = ReadMessage(far.message._replace(document=6), MessageView((), (), (), (("word " * 5_000, False),), ()))
-    itself = ReadMessage(far.message._replace(document=5), MessageView((), (), (), (("Hello", False),), ()))
+    near = ReadMessage(replace(far.message, document=6), MessageView((), (), (), (("word " * 5_000, False),), ()))
+    itself = ReadMessage(replace(far.message, document=5), MessageView((), (), (), (("Hello", False),), ()))
     texts = rendering.messages(read("Hello", MAIL, conversation=[far, itself, near]))
     assert list(texts) == [5, 6]
     assert str(texts[5]) == "<p>Hello</p>\n"

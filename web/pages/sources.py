@@ -10,6 +10,7 @@ from typing import Any
 from catchment.errors import BadInput, CatchmentError
 from catchment.pacing import RateProfile
 from catchment.settings import SettingRow
+from catchment.typed_settings import settings
 from catchment.views import sources, throttling
 from catchment.views.sources import SourceLine, SourceView
 from catchment.views.telemetry.trends import TrendRange, trends
@@ -19,7 +20,6 @@ from deployments.actions.consents import ConsentView
 from deployments.actions.desk import Desk, Timing
 from deployments.actions.previews import ProofPreview, SourcePreview, SyncPreview
 from deployments.actions.sources import ChangedSetting, NewSource, differences, require_same_place
-from deployments.actions.typed_settings import settings
 from web.pages.trends import charts
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
