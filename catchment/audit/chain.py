@@ -182,7 +182,7 @@ def _of_backup(trail: Trail, backup_log: bytes, home_log: bytes, other: str | No
     if other and number is None:
         return its
     lines = [line for part in (parts if number is None else parts[: number + 1]) for line in part]
-    most = max((restored.rows for restored in its.restored), default=trail.length) if other else trail.length
+    most = max((restored.rows for restored in its.restored), default=0) if other else trail.length
     home_standing = standing_of(lines, lines[-1].key, _in_place(trail)) if lines else Standing()
     known = {head for head in home_standing.heads if head.size <= most}
     problems = () if other else home_standing.inherited
