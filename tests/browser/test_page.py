@@ -229,7 +229,7 @@ def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path)
     page.get_by_role("button", name="Add papers").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{url}/sources/papers")
-    expect(page.get_by_role("status", name="Result")).to_contain_text("papers is added")
+    expect(page.get_by_role("status", name="Result")).to_contain_text("Added papers")
     for part in ("Settings", "Limits", "Consent", "Next sync", "Proof"):
         page.get_by_role("navigation", name="Parts of papers").get_by_role("link", name=part).press("Enter")
         expect(page.get_by_role("navigation", name="Parts of papers").locator("[aria-current]")).to_have_text(part)

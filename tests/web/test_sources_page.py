@@ -179,7 +179,7 @@ def test_added_source_has_its_schedule_and_settings(home: Home, client: TestClie
     place = {"kind": "obsidian", "location": str(vault), "name": "notes", "every": "15m", "watch": "true"}
     at, page = post(client, "sources.add", **place, settings="exclude=*.tmp\nlimits.max_mb=20", reason="mine")
     assert at == "/sources/notes"
-    assert "added notes: Vault: Obsidian vault" in result_of(page)
+    assert "Added notes: Vault: Obsidian vault" in result_of(page)
     entry = desk_of(home).entry("notes")
     assert (str(entry.schedules[0]), entry.watch) == ("every 15 min", True)
     assert entry.settings.exclude == ("*.tmp",)  # type: ignore[attr-defined]
@@ -195,7 +195,7 @@ def test_typed_secret_is_kept_in_one_private_file(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     at, page = post(client, "sources.add", **github(hub))
-    assert (at, "added plots" in result_of(page)) == ("/sources/plots", True)
+    assert (at, "Added plots" in result_of(page)) == ("/sources/plots", True)
     [file] = home.secrets.iterdir()
     assert [stat.S_IMODE(place.stat().st_mode) for place in (file, home.secrets)] == [0o600, 0o700]
     assert file.read_text() == SECRET
