@@ -271,7 +271,7 @@ def test_refused_form_keeps_the_typed_reason(client: TestClient) -> None:
     sent = client.post("/actions/syncs.start", data=data, headers=headers)
     assert sent.headers["location"] == "/sources/notes"
     page = shown(client, "/sources/notes")
-    assert "not running; start Catchment" in page
+    assert "Not running; start Catchment" in page
     assert 'value="because of &lt;tests&gt; &amp; rain"' in page
     assert "not running" not in shown(client, "/sources/notes")
 
