@@ -219,7 +219,7 @@ def test_typed_secret_is_kept_in_one_private_file(
         ({"settings": "token=env:TOKEN"}, "token"),
         ({"name": "Plots!"}, "invalid name"),
         ({"name": "../plots"}, "invalid name"),
-        ({"every": "1s"}, "Invalid interval"),
+        ({"every": "1s"}, "invalid interval"),
         ({"until": "2020-01-01"}, "in the past"),
         ({"until": "soon"}, "until"),
         ({"kind": "local_files", "location": "/tmp"}, "needs none"),
