@@ -148,7 +148,7 @@ def test_count_of_a_large_folder_ends_in_time(client: TestClient, vault: Path, m
         ({"location": "/nowhere/Valt"}, "not found"),
         ({"kind": "imap", "location": "anna"}, "not a mailbox"),
         ({"kind": "carrier-pigeon"}, "unknown kind"),
-        ({"every": "often"}, "Invalid interval"),
+        ({"every": "often"}, "invalid interval"),
         ({"name": "limits"}, "an address of the page"),
     ],
 )
@@ -219,7 +219,7 @@ def test_typed_secret_is_kept_in_one_private_file(
         ({"settings": "token=env:TOKEN"}, "token"),
         ({"name": "Plots!"}, "invalid name"),
         ({"name": "../plots"}, "invalid name"),
-        ({"every": "1s"}, "invalid interval"),
+        ({"every": "1s"}, "Invalid interval"),
         ({"until": "2020-01-01"}, "in the past"),
         ({"until": "soon"}, "until"),
         ({"kind": "local_files", "location": "/tmp"}, "needs none"),
