@@ -354,10 +354,10 @@ for package in ("web", "deployments.actions", "console", "assistant"):
 
 @pytest.mark.parametrize("folder", ROOMS)
 def test_every_room_has_its_rules(folder: str) -> None:
-    there = {path.stem for path in (ROOT / folder.replace(".", "/")).iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert (
-        there - {"__init__", "__main__", "__pycache__", "migrations", "observability", "scale"} == ROOMS[folder].keys()
-    )
+    place = ROOT / folder.replace(".", "/")
+    # A room that was moved leaves its compiled modules behind in each clone.
+    rooms = {path.parent.name for path in place.glob("*/*.py")} | {path.stem for path in place.glob("*.py")}
+    assert rooms - {"__init__", "__main__", "migrations"} == ROOMS[folder].keys()
 
 
 def test_a_folder_has_about_a_dozen_files() -> None:
