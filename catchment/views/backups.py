@@ -40,8 +40,8 @@ def backups(home: Home, *, most: int | None = 20) -> BackupsView:
     for file in home.backups.glob("*.db"):
         # It may be deleted meanwhile.
         with suppress(FileNotFoundError):
-            found = file.stat()
-            files.append(BackupFile(file, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC)))
+            status = file.stat()
+            files.append(BackupFile(file, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
     latest = BackupStatus.read(home)
-    newest = sorted(files, key=lambda one: one.made, reverse=True)[:most]
+    newest = sorted(files, key=lambda backup: backup.made, reverse=True)[:most]
     return BackupsView(tuple(newest), latest, latest is not None and latest.is_running)

@@ -154,12 +154,12 @@ def related(ledger: Ledger, shown: Shown, near: Callable[[], Sequence[Hit]]) -> 
 
     `near` returns the documents with the nearest meaning, or raises MeaningOff.
     """
-    found = relations(ledger, shown)
-    known = {one.document for one in found} | {shown.document}
+    relatives = relations(ledger, shown)
+    known = {relative.document for relative in relatives} | {shown.document}
     try:
-        return RelatedView((*found, *similar(near(), known)), None)
+        return RelatedView((*relatives, *similar(near(), known)), None)
     except MeaningOff as off:
-        return RelatedView(tuple(found), str(off))
+        return RelatedView(tuple(relatives), str(off))
 
 
 def _texts(value: object) -> tuple[str, ...]:

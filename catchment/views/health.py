@@ -75,7 +75,10 @@ class HealthReport(ProcessReport):
 
     def reads(self, source: str) -> bool:
         """Whether the check has read a source."""
-        return any(one.probe == f"source {source}" and one.subject and one.verdict is not FAIL for one in self.findings)
+        return any(
+            condition.probe == f"source {source}" and condition.subject and condition.verdict is not FAIL
+            for condition in self.findings
+        )
 
 
 def disk(path: Path) -> Condition:
@@ -118,9 +121,9 @@ def raw_content(home: Home, *, deep: bool = False) -> list[Condition]:
 def opened(home: Home) -> CatchmentError | None:
     """Open the ledger and return why it does not open, has another revision, or belongs to another home."""
     try:
-        with closing(Ledger.inspect(home)) as found:
-            found.require_owner()
-            found.sources.all()
+        with closing(Ledger.inspect(home)) as ledger:
+            ledger.require_owner()
+            ledger.sources.all()
     except CatchmentError as error:
         return error
     return None
@@ -222,22 +225,22 @@ def embeddings(meaning: MeaningStatus, failure: str) -> Condition:
     return Condition("embeddings", WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
 
 
-def sink(found: SinkRow, now: datetime) -> Condition:
+def sink(row: SinkRow, now: datetime) -> Condition:
     """Check that a sink receives what changes."""
-    parts = [f"{found.waiting:,} documents wait"] if found.waiting else [] if found.error else ["up to date"]
-    if found.current is not None:
-        parts.append(f"complete {_span(now - found.current)} ago")
-    if found.refused:
-        parts.append(f"{found.refused:,} refused")
-    probe, again = f"sink {found.name}", f"catchment sinks resume {found.name}"
-    if found.state is SinkState.PAUSED:
+    parts = [f"{row.waiting:,} documents wait"] if row.waiting else [] if row.error else ["up to date"]
+    if row.current is not None:
+        parts.append(f"complete {_span(now - row.current)} ago")
+    if row.refused:
+        parts.append(f"{row.refused:,} refused")
+    probe, again = f"sink {row.name}", f"catchment sinks resume {row.name}"
+    if row.state is SinkState.PAUSED:
         return Condition(probe, OK, "; ".join(["paused", *parts]), again)
-    if found.error:
-        problem, remedy = split_remedy(found.error)
+    if row.error:
+        problem, remedy = split_remedy(row.error)
         text, remedy = "; ".join([problem, *parts]), remedy or f"correct the cause, then: {again}"
-        return Condition(probe, WARN, text, remedy, ReasonCode.SINK_FAILING, f"sink:{found.name}")
-    remedy = f"catchment sinks show {found.name}" if found.refused else ""
-    return Condition(probe, WARN if found.refused else OK, "; ".join(parts), remedy)
+        return Condition(probe, WARN, text, remedy, ReasonCode.SINK_FAILING, f"sink:{row.name}")
+    remedy = f"catchment sinks show {row.name}" if row.refused else ""
+    return Condition(probe, WARN if row.refused else OK, "; ".join(parts), remedy)
 
 
 def upkeep(failure: str) -> Condition:
@@ -247,14 +250,14 @@ def upkeep(failure: str) -> Condition:
     return Condition("upkeep", WARN, text, remedy, ReasonCode.UPKEEP_FAILED)
 
 
-def watcher(wanted: int, alive: bool) -> Condition:
+def watcher(sources: int, alive: bool) -> Condition:
     """Check that a watcher runs if any source needs one. `source` reports the state of watching for each source."""
-    if not wanted:
+    if not sources:
         return Condition("watcher", OK, "no source is watched")
     if not alive:
         remedy = "it restarts with the worker; if this persists, see `catchment logs worker`. Schedules still run"
         return Condition("watcher", WARN, "no watcher is running", remedy)
-    return Condition("watcher", OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
+    return Condition("watcher", OK, f"watches {sources} source" + ("" if sources == 1 else "s"))
 
 
 def source(
@@ -284,8 +287,8 @@ def source(
         verdict = WARN if wait.kind is WaitKind.SWITCHED_OFF else OK
         return Condition(probe, verdict, f"{wait.sentence()}; {good}", f"catchment sources resume {name}")
     if trouble is not None:
-        found = Condition.of_error(probe, trouble, f"catchment sources test {name}", reason_of(trouble), subject)
-        return replace(found, message=f"{found.message}; {good}")
+        condition = Condition.of_error(probe, trouble, f"catchment sources test {name}", reason_of(trouble), subject)
+        return replace(condition, message=f"{condition.message}; {good}")
     subject = subject if is_read else ""
     if known:
         # The ledger tells sooner when it is over, so that this is no incident.
@@ -317,42 +320,44 @@ def unfinished_restore() -> Condition:
 
 def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Condition]:
     """Compare sources.yaml (the kind of each source, by name) with the sources of the library."""
-    found, kinds = [], {source.name: source.kind for source in known}
+    conditions, kinds = [], {source.name: source.kind for source in known}
     for name in sorted({**kinds, **written}):
         probe, remove = f"source {name}", f"catchment sources remove {name}"
         if name not in kinds:
             remedy = f"catchment up --detach, then: catchment sync {name} --wait"
-            found.append(Condition(probe, WARN, "in sources.yaml, but never synced", remedy))
+            conditions.append(Condition(probe, WARN, "in sources.yaml, but never synced", remedy))
         elif name not in written:
             text = "in the library, but not in sources.yaml, so it is never synced"
-            found.append(Condition(probe, FAIL, text, f"add it to sources.yaml again, or: {remove}"))
+            conditions.append(Condition(probe, FAIL, text, f"add it to sources.yaml again, or: {remove}"))
         elif written[name] != kinds[name]:
             text = f"{kinds[name]} in the library, but {written[name]} in sources.yaml, so it is never synced"
-            found.append(Condition(probe, FAIL, text, f"rename it in sources.yaml, or: {remove}"))
-    return found
+            conditions.append(Condition(probe, FAIL, text, f"rename it in sources.yaml, or: {remove}"))
+    return conditions
 
 
-def consents(found: Iterable[Consent], now: datetime) -> list[Condition]:
+def consents(rows: Iterable[Consent], now: datetime) -> list[Condition]:
     """Check that consents are given and not about to expire: the worst of each source, if one of its scopes needs attention."""
     conditions: dict[str, Condition] = {}
-    for one in found:
-        text = one.problem or (f"consent expires on {one.expires:%Y-%m-%d}" if one.expires else "")
-        ends_soon = one.expires is not None and one.expires - now < _SOON
-        verdict = FAIL if one.state is ConsentState.PURGING else WARN if one.problem or ends_soon else OK
-        if one.state is ConsentState.WITHDRAWN:
+    for consent in rows:
+        text = consent.problem or (f"consent expires on {consent.expires:%Y-%m-%d}" if consent.expires else "")
+        ends_soon = consent.expires is not None and consent.expires - now < _SOON
+        verdict = FAIL if consent.state is ConsentState.PURGING else WARN if consent.problem or ends_soon else OK
+        if consent.state is ConsentState.WITHDRAWN:
             verdict = OK
         if text:
-            remedy, subject = one.remedy if verdict is not OK else "", f"source:{one.source}"
-            condition = Condition(f"consent {one.source}", verdict, text, remedy, ReasonCode.CONSENT_ENDING, subject)
-            before = conditions.setdefault(one.source, condition)
-            conditions[one.source] = max(before, condition, key=lambda each: [*Verdict].index(each.verdict))
+            remedy, subject = consent.remedy if verdict is not OK else "", f"source:{consent.source}"
+            condition = Condition(
+                f"consent {consent.source}", verdict, text, remedy, ReasonCode.CONSENT_ENDING, subject
+            )
+            before = conditions.setdefault(consent.source, condition)
+            conditions[consent.source] = max(before, condition, key=lambda each: [*Verdict].index(each.verdict))
     return [*conditions.values()]
 
 
-def released(found: Iterable[tuple[str, int]]) -> list[Condition]:
+def released(claims: Iterable[tuple[str, int]]) -> list[Condition]:
     """Return one condition per source with jobs, given as (source, job), that were repeatedly claimed and released."""
     by_source: dict[str, list[int]] = {}
-    for source, job in found:
+    for source, job in claims:
         by_source.setdefault(source, []).append(job)
     conditions = []
     for source, jobs in by_source.items():

@@ -58,21 +58,21 @@ def hosts(ledger: Ledger, report: ServerReport | None = None) -> list[HostStandi
     if not (joined := ledger.hosts.all()):
         return []
     running = [ledger.syncs.get(number) for number in ledger.syncs.moment()[1]]
-    asked = ledger.purging.unfinished()
+    purging = ledger.purging.unfinished()
     return [
         _standing(
-            one,
-            tuple(sorted(name for name, host in report.on.items() if host == one.name)) if report else None,
-            tuple(sorted(sync.source for sync in running if place_of(sync.owner) == one.boot)),
-            tuple(source for source, names in asked.items() if one.name in names),
+            joined_host,
+            tuple(sorted(name for name, host in report.on.items() if host == joined_host.name)) if report else None,
+            tuple(sorted(sync.source for sync in running if place_of(sync.owner) == joined_host.boot)),
+            tuple(source for source, names in purging.items() if joined_host.name in names),
         )
-        for one in joined
+        for joined_host in joined
     ]
 
 
 def absent(ledger: Ledger, named: Collection[str]) -> Mapping[str, HostState]:
     """Return which of these hosts do not work now, by name; none if the home runs alone."""
-    if not (joined := {one.name: _state(one) for one in ledger.hosts.all()}):
+    if not (joined := {host.name: _state(host) for host in ledger.hosts.all()}):
         return {}
     states = {name: joined.get(name, HostState.LEFT) for name in named if name != ANY}
     return {name: state for name, state in states.items() if state is not HostState.ACTIVE}

@@ -110,11 +110,11 @@ def because(ledger: Ledger, item: ItemRow, waiting: Sequence[Wait], when: Callab
             warning = f"; {item.attributes[WARNING]}" if WARNING in item.attributes else ""
             return f"in the library as document {item.document}{warning}"
         case JobState.SKIPPED:
-            kept = f"; document {item.document} is kept" if item.document is not None else ""
+            document = f"; document {item.document} is kept" if item.document is not None else ""
             # The type as listed: a link, a submodule, vendored.
             kind = f" ({item.attributes['type']})" if "type" in item.attributes else ""
             job = ledger.queue.job(item.job) if item.job is not None else None
-            return f"skipped: {(job and job.error) or plain(item.job_reason)}{kind}{kept}"
+            return f"skipped: {(job and job.error) or plain(item.job_reason)}{kind}{document}"
         case JobState.QUARANTINED if item.job is not None:
             entry = ledger.quarantine.show(item.job)
             return f"quarantined ({entry.reason}: {entry.message}); see `catchment quarantine show {item.job}`"

@@ -43,7 +43,7 @@ def overview(
     not answer.
     """
     checks = HealthReport.read(home)
-    failed = sum(one.verdict is FAIL for one in checks.current(datetime.now(UTC))) if checks else 0
+    failed = sum(condition.verdict is FAIL for condition in checks.current(datetime.now(UTC))) if checks else 0
     server = ServerStanding(url is not None, report is not None, url)
     worker = WorkerStatus.read(home) if url else None
     head = Overview(server, worker, failed, checks.at if checks else None, incidents.sentence(()))
@@ -62,8 +62,8 @@ def overview(
         is_restore_unfinished=ledger.is_restore_unfinished,
         raw_bytes=file_size(home.raw),
         backfills=tuple(
-            BackfillProgress(one.id, one.source, one.state, one.done, one.total)
-            for one in ledger.backfills.unfinished()
+            BackfillProgress(backfill.id, backfill.source, backfill.state, backfill.done, backfill.total)
+            for backfill in ledger.backfills.unfinished()
         ),
         machines=tuple(joined.hosts(ledger, report or ServerReport.read(home))),
     )

@@ -161,8 +161,8 @@ def resolved(ledger: Ledger, shown: Shown, targets: Collection[str]) -> dict[str
     """Return the documents of the same source that links in a document lead to, by target as written."""
     called = _called(ledger, shown, targets)
     index = VaultIndex(called)
-    found = {target: index.resolve(target, _path(shown, shown.item)) for target in targets}
-    return {target: called[path] for target, path in found.items() if path in called}
+    paths = {target: index.resolve(target, _path(shown, shown.item)) for target in targets}
+    return {target: called[path] for target, path in paths.items() if path in called}
 
 
 def _linked_from(ledger: Ledger, shown: Shown) -> tuple[Named, ...]:
@@ -179,8 +179,8 @@ def _linked_from(ledger: Ledger, shown: Shown) -> tuple[Named, ...]:
 def _called(ledger: Ledger, shown: Shown, paths: Collection[str]) -> dict[str, Named]:
     """Return the documents of the same source that may have the file names of these paths, by path."""
     names = [path.rpartition("/")[2] for path in paths]
-    found = ledger.library.called(ledger.sources.get(shown.source).id, names) if names else []
-    return {_path(shown, named.locator): named for named in found}
+    named_documents = ledger.library.called(ledger.sources.get(shown.source).id, names) if names else []
+    return {_path(shown, named.locator): named for named in named_documents}
 
 
 def _path(shown: Shown, locator: str) -> str:
@@ -202,19 +202,19 @@ def _copies(ledger: Ledger, shown: Shown) -> Iterator[tuple[str, Named]]:
         yield from ((source, named) for named in ledger.library.at(ledger.sources.get(source).id, locators))
 
 
-def _once(found: Iterable[Named]) -> Iterable[Named]:
-    return {named.document: named for named in found}.values()
+def _once(documents: Iterable[Named]) -> Iterable[Named]:
+    return {named.document: named for named in documents}.values()
 
 
 def _conversation(ledger: Ledger, shown: Shown) -> tuple[ReadMessage, ...]:
-    place = next((n for n, one in enumerate(shown.conversation) if one.document == shown.document), 0)
+    place = next((n for n, message in enumerate(shown.conversation) if message.document == shown.document), 0)
     near = shown.conversation[max(0, place - _AROUND) : place + _AROUND + 1]
-    bodies = ledger.library.messages([one.document for one in near]) if near else {}
+    bodies = ledger.library.messages([message.document for message in near]) if near else {}
     views = {
         number: MessageView(*documents.people(body.content), tuple(stretches(body.content.text)), body.attached)
         for number, body in bodies.items()
     }
-    return tuple(ReadMessage(one, views.get(one.document)) for one in shown.conversation)
+    return tuple(ReadMessage(message, views.get(message.document)) for message in shown.conversation)
 
 
 def _iso(moment: datetime | None) -> str:

@@ -58,8 +58,8 @@ def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, e
 def _embedded(ledger: Ledger, shown: Shown, embed: str) -> str | None:
     if not any(link.target == embed and link.kind in _EMBEDS for link in shown.links):
         return None
-    found = reading.resolved(ledger, shown, [embed])
-    return found[embed].locator if embed in found else None
+    documents = reading.resolved(ledger, shown, [embed])
+    return documents[embed].locator if embed in documents else None
 
 
 def _root(ledger: Ledger, settings: Settings, source: str) -> Path | None:

@@ -137,8 +137,8 @@ class ScopeView:
 
 def scopes(ledger: Ledger, name: str, reads: Mapping[str, str]) -> list[ScopeView]:
     """Return the scopes of a source with their consents. `reads`: descriptions of the data that it is set to read, by scope."""
-    given = {consent.scope: consent for consent in ledger.consents.all(name, every=True)}
-    return [ScopeView(scope, reads.get(scope), given.get(scope)) for scope in {**reads, **given}]
+    consents = {consent.scope: consent for consent in ledger.consents.all(name, every=True)}
+    return [ScopeView(scope, reads.get(scope), consents.get(scope)) for scope in {**reads, **consents}]
 
 
 def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> list[SourceLine]:
@@ -146,9 +146,9 @@ def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> lis
     oldest = ledger.queue.oldest()
     ids = {source.name: source.id for source in ledger.sources.all()}
     return [
-        SourceLine(one, oldest.get(one.name), ledger.syncs.last_good(ids[one.name]))
-        for one in standings(ledger, home, report)
-        if one.name in ids
+        SourceLine(standing, oldest.get(standing.name), ledger.syncs.last_good(ids[standing.name]))
+        for standing in standings(ledger, home, report)
+        if standing.name in ids
     ]
 
 
@@ -193,13 +193,13 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
     watched, now = watch_status.read(home) or {}, datetime.now(UTC)
     on = report.on if report else {}
     waiting = waits.of_sources(ledger, home, report)
-    found = []
+    rows = []
     for source in ledger.sources.all():
         name = source.name
         state, _ = waits.state_of(name, source, report)
         its = waiting.get(name, ())
         has_host = not any(wait.kind is WaitKind.MACHINE for wait in its)
-        found.append(
+        rows.append(
             SourceStanding(
                 name,
                 source.kind,
@@ -217,7 +217,7 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
                 on.get(name),
             )
         )
-    return found
+    return rows
 
 
 def is_failing(ledger: Ledger, name: str) -> bool:

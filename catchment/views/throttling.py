@@ -154,15 +154,17 @@ class LimitsView:
 
 def limits(ledger: Ledger, where: str, source: Source | None = None) -> LimitsView:
     """Return the limits, with the rule of exactly this scope. `source`: only what applies to it, without hosts."""
-    found = overview(ledger)
+    throttling = overview(ledger)
     waiting = {name: its[0] for name, its in waits.of_limits(ledger).items() if its}
     if source is not None:
         own = scope(source=source.name)
         applying = (ALL, scope(kind=source.kind), own)
-        rules = tuple(rule for rule in found.rules if rule.scope in applying)
-        found = Throttling(rules, breakers=tuple(breaker for breaker in found.breakers if breaker.name == own))
+        rules = tuple(rule for rule in throttling.rules if rule.scope in applying)
+        throttling = Throttling(
+            rules, breakers=tuple(breaker for breaker in throttling.breakers if breaker.name == own)
+        )
         waiting = {name: wait for name, wait in waiting.items() if name == source.name}
-    return LimitsView(where, ledger.throttles.get(where), found, waiting)
+    return LimitsView(where, ledger.throttles.get(where), throttling, waiting)
 
 
 def overview(ledger: Ledger) -> Throttling:

@@ -195,15 +195,15 @@ def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
         if event.at >= since
     ]
     items = [
-        ClosedTrouble(one.message, one.resolution, one.at, one.count)
-        for one in ledger.quarantine.closed(since, _CLOSED)
+        ClosedTrouble(entry.message, entry.resolution, entry.at, entry.count)
+        for entry in ledger.quarantine.closed(since, _CLOSED)
     ]
     incidents = [
-        ClosedTrouble(f"{one.about}: {one.message}", "is over", one.closed_at, incident=one.id)
-        for one in ledger.incidents.closed(limit=_CLOSED).rows
-        if one.closed_at and one.closed_at >= since
+        ClosedTrouble(f"{incident.about}: {incident.message}", "is over", incident.closed_at, incident=incident.id)
+        for incident in ledger.incidents.closed(limit=_CLOSED).rows
+        if incident.closed_at and incident.closed_at >= since
     ]
-    return tuple(sorted([*decided, *items, *incidents], key=lambda one: one.at, reverse=True)[:_CLOSED])
+    return tuple(sorted([*decided, *items, *incidents], key=lambda row: row.at, reverse=True)[:_CLOSED])
 
 
 def number(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> int:
@@ -220,22 +220,24 @@ def cluster(
     ledger: Ledger, name: str, source: str | None = None, *, after: str | None = None, limit: int = 50
 ) -> ClusterView:
     """Return a cluster with a part of its items, of all sources or of one. Raises NotFound if it has none in quarantine."""
-    found = ledger.quarantine.clusters(name)
-    if not found:
+    clusters = ledger.quarantine.clusters(name)
+    if not clusters:
         raise NotFound(f"cluster {name!r}: no item is in quarantine for this cause; see `catchment quarantine stats`")
     page = ledger.quarantine.page(source, cluster=name, after=after, limit=limit)
-    return ClusterView(found[0], *problem_and_remedy(found[0].message or found[0].error, found[0].reason), page)
+    return ClusterView(
+        clusters[0], *problem_and_remedy(clusters[0].message or clusters[0].error, clusters[0].reason), page
+    )
 
 
 def entry(ledger: Ledger, job: int) -> EntryView:
     """Return a quarantine entry beside the item's last good version. Raises NotFound."""
-    found = ledger.quarantine.show(job)
+    row = ledger.quarantine.show(job)
     good = None
-    if found.document is not None:
-        shown = ledger.library.document(found.document)
+    if row.document is not None:
+        shown = ledger.library.document(row.document)
         text, modified = shown.content.text, shown.modified or shown.content.modified
         good = GoodVersion(shown.document, shown.title, shown.content.media_type, modified, len(text), text[:_OPENING])
-    return EntryView(found, problem_and_remedy(found.message, found.reason)[1], ledger.intake.item(found.item_id), good)
+    return EntryView(row, problem_and_remedy(row.message, row.reason)[1], ledger.intake.item(row.item_id), good)
 
 
 def deletions(
@@ -267,28 +269,28 @@ def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
     held = {source.name for source in ledger.sources.all() if source.state == "held"}
     holds = {hold.source: hold.count for hold in ledger.intake.holds()}
     stats, rows = ledger.quarantine.stats(), []
-    for one in opened(ledger, unsaved):
+    for incident in opened(ledger, unsaved):
         kind, is_listed, count = TroubleKind.INCIDENT, True, 0
-        if one.reason == ReasonCode.DELETIONS_HELD:
-            kind, is_listed, count = TroubleKind.DELETIONS, one.about in holds, holds.get(one.about, 0)
-        elif one.reason in UNREAD and one.about in held:
+        if incident.reason == ReasonCode.DELETIONS_HELD:
+            kind, is_listed, count = TroubleKind.DELETIONS, incident.about in holds, holds.get(incident.about, 0)
+        elif incident.reason in UNREAD and incident.about in held:
             kind = TroubleKind.HELD
-        elif one.reason == ReasonCode.SOURCE_HELD:
+        elif incident.reason == ReasonCode.SOURCE_HELD:
             is_listed = False
-        elif one.reason in OF_ITEMS:
-            is_listed = not stats.get(one.about)
+        elif incident.reason in OF_ITEMS:
+            is_listed = not stats.get(incident.about)
         if is_listed:
-            subject, title = one.about, one.message
+            subject, title = incident.about, incident.message
             if kind is TroubleKind.INCIDENT:
-                subject, title = str(one.id), f"{one.about}: {one.message}"
-            row = TroubleRow(kind, subject, title, one.remedy, count, one.opened_at, reason=one.reason)
-            rows.append(replace(row, incident=one.id or None))
+                subject, title = str(incident.id), f"{incident.about}: {incident.message}"
+            row = TroubleRow(kind, subject, title, incident.remedy, count, incident.opened_at, reason=incident.reason)
+            rows.append(replace(row, incident=incident.id or None))
     return rows
 
 
-def _cluster(found: Cluster) -> TroubleRow:
-    title, remedy = problem_and_remedy(found.message or found.error, found.reason)
-    return TroubleRow(TroubleKind.CLUSTER, found.id, title, remedy, found.count, since=found.first)
+def _cluster(cluster: Cluster) -> TroubleRow:
+    title, remedy = problem_and_remedy(cluster.message or cluster.error, cluster.reason)
+    return TroubleRow(TroubleKind.CLUSTER, cluster.id, title, remedy, cluster.count, since=cluster.first)
 
 
 def _intended(ledger: Ledger, home: Home) -> Iterator[TroubleRow]:
@@ -305,13 +307,13 @@ def _intended(ledger: Ledger, home: Home) -> Iterator[TroubleRow]:
         until = blocked_until(windows_of(row.rule), now)
         if not row.rule.paused and until is None:
             continue
-        latest = [one for one in decisions if (one.reason or "").startswith(f"{row.scope}: ")][-1:]
+        latest = [event for event in decisions if (event.reason or "").startswith(f"{row.scope}: ")][-1:]
         decision = latest[0] if latest else None
         if row.rule.paused:
-            found = _pause(TroubleKind.PAUSED, row.scope, WaitKind.RULE.why, "resume it", decision)
+            pause = _pause(TroubleKind.PAUSED, row.scope, WaitKind.RULE.why, "resume it", decision)
         else:
-            found = _pause(TroubleKind.BLACKOUT, row.scope, WaitKind.BLACKOUT.why, "wait, or clear the rule", decision)
-        yield replace(found, since=row.changed, until=None if row.rule.paused else until)
+            pause = _pause(TroubleKind.BLACKOUT, row.scope, WaitKind.BLACKOUT.why, "wait, or clear the rule", decision)
+        yield replace(pause, since=row.changed, until=None if row.rule.paused else until)
 
 
 def _pause(kind: TroubleKind, subject: str, title: str, remedy: str, decision: Event | None) -> TroubleRow:

@@ -41,7 +41,7 @@ def of_sources(ledger: Ledger, home: Home, report: ServerReport | None) -> Mappi
     absent = hosts.absent(ledger, set(on.values()))
     limits, worker = of_limits(ledger), WorkerStatus.read(home)
 
-    def found(source: Source) -> Iterator[Wait | None]:
+    def candidates(source: Source) -> Iterator[Wait | None]:
         name = source.name
         yield state_of(name, source, report)[1]
         yield consent_of(name, consents.get(name, []))
@@ -51,21 +51,21 @@ def of_sources(ledger: Ledger, home: Home, report: ServerReport | None) -> Mappi
         if worker and name in worker.lacking:
             yield WaitKind.SLOT.of(name)
 
-    return {source.name: tuple(filter(None, found(source))) for source in ledger.sources.all()}
+    return {source.name: tuple(filter(None, candidates(source))) for source in ledger.sources.all()}
 
 
 def of_limits(ledger: Ledger) -> Mapping[str, tuple[Wait, ...]]:
     """Return why a rule, a quota or its own circuit breaker keeps each source waiting now; empty if none does."""
     rests, has_rules = breakers(ledger), bool(ledger.throttles.all())
 
-    def found(source: Source) -> Iterator[Wait | None]:
+    def candidates(source: Source) -> Iterator[Wait | None]:
         if has_rules:
             yield ledger.throttles.blocked(source.name)
         yield rests.get(f"source:{source.name}")
         if has_rules:
             yield ledger.throttles.quota(source)
 
-    return {source.name: tuple(filter(None, found(source))) for source in ledger.sources.all()}
+    return {source.name: tuple(filter(None, candidates(source))) for source in ledger.sources.all()}
 
 
 def state_of(name: str, source: Source | None, report: ServerReport | None) -> tuple[SourceState, Wait | None]:
@@ -88,12 +88,12 @@ def consent_of(name: str, consents: list[Consent]) -> Wait | None:
 def breakers(ledger: Ledger) -> dict[str, Wait]:
     """Return the waits for open circuit breakers, by key, except those of hosts of sources with many hosts."""
     many = {f"host:{row.key}" for row in ledger.pacing.buckets() if row.is_one_of_many}
-    found = {}
+    by_key = {}
     for row in ledger.pacing.breakers():
         if row.position is Position.OPEN and row.key not in many:
             kind = WaitKind.LOGIN if row.locked else WaitKind.FAILURES
-            found[row.key] = kind.of(row.key.partition(":")[2], row.until)
-    return found
+            by_key[row.key] = kind.of(row.key.partition(":")[2], row.until)
+    return by_key
 
 
 def of_item(ledger: Ledger, home: Home, item: ItemRow) -> tuple[Wait, ...]:

@@ -73,19 +73,19 @@ def anomalies(ledger: Ledger, now: datetime) -> tuple[Anomaly, ...]:
 
 def unusual_hours(ledger: Ledger, source_id: int, now: datetime, since: datetime) -> Mapping[str, set[int]]:
     """Return the unusual hours of a source, or of all (0), by metric. As hours since 1970."""
-    found, until = _hourly(ledger, hour_of(now)), hour_of(now)
+    by_source, until = _hourly(ledger, hour_of(now)), hour_of(now)
     return {
         name: {
             each
             for hour in range(hour_of(since), until)
-            if (first := _since(found, source_id, name, hour)) is not None
+            if (first := _since(by_source, source_id, name, hour)) is not None
             for each in range(first, hour + 1)
         }
-        for name in found.get(source_id, ())
+        for name in by_source.get(source_id, ())
     }
 
 
-def judged(found: Hourly, names: Mapping[int, str], hour: int) -> tuple[Anomaly, ...]:
+def judged(by_source: Hourly, names: Mapping[int, str], hour: int) -> tuple[Anomaly, ...]:
     """Return which series are unusual in an hour. `names`: of the sources to judge, by ID; 0 is the sum of all."""
     return tuple(
         Anomaly(
@@ -97,18 +97,18 @@ def judged(found: Hourly, names: Mapping[int, str], hour: int) -> tuple[Anomaly,
             series.usual(hour),
         )
         for source_id in sorted(names)
-        for name, series in found.get(source_id, {}).items()
-        if (since := _since(found, source_id, name, hour)) is not None
+        for name, series in by_source.get(source_id, {}).items()
+        if (since := _since(by_source, source_id, name, hour)) is not None
     )
 
 
-def _since(found: Hourly, source_id: int, name: str, hour: int) -> int | None:
+def _since(by_source: Hourly, source_id: int, name: str, hour: int) -> int | None:
     """Return the hour since which a series is unusual; None if it is usual, or if a person is away and all sources are idle."""
-    series = found[source_id][name]
+    series = by_source[source_id][name]
     since = series.since(hour)
     if since is None or series.rule.sign > 0:
         return since
-    every = found[0][name]
+    every = by_source[0][name]
     others, usual = every.values[hour] - series.values[hour], every.usual(hour) - series.usual(hour)
     is_idle = not source_id or (usual > 0 and others < _BUSY * usual)
     return None if is_idle else since
@@ -122,29 +122,29 @@ def _hourly(ledger: Ledger, hour: int) -> Hourly:
 def hourly(ledger: Ledger, now: datetime) -> Hourly:
     """Return the series of the last 30 days. Takes 0.2 s with ten sources."""
     since = now - timedelta(days=HISTORY_DAYS)
-    found: dict[int, dict[str, dict[int, float]]] = defaultdict(lambda: {name: {} for name in RULES})
+    by_source: dict[int, dict[str, dict[int, float]]] = defaultdict(lambda: {name: {} for name in RULES})
     for point in ledger.measures.points(QUEUE, since, HOUR, apart=True, whole=True):
         if point.figure.n >= _SAMPLES:
             hour = hour_of(point.at)
             for key in {0, point.source_id}:
-                values = found[key]
+                values = by_source[key]
                 values["backlog"][hour] = values["backlog"].get(hour, 0.0) + point.figure.total / point.figure.n
                 values["throughput"][hour] = values["failures"][hour] = 0.0
     for point in ledger.measures.points(JOBS, since, HOUR, apart=True):
         name, hour = _COUNTED.get(point.labels[0], ""), hour_of(point.at)
         for key in {0, point.source_id}:
-            if hour in found[key].get(name, ()):
-                found[key][name][hour] += point.figure.total
+            if hour in by_source[key].get(name, ()):
+                by_source[key][name][hour] += point.figure.total
     times: dict[tuple[int, int], Figure] = defaultdict(Figure)
     for point in ledger.measures.points(SYNC_DURATION, since, HOUR, apart=True):
         for key in {0, point.source_id} if point.labels[0] == "completed" else ():
             times[key, hour_of(point.at)].add(Figure(point.figure.n, point.figure.total))
     for (key, hour), figure in times.items():
         # The buckets are too wide for a median of four syncs.
-        found[key]["duration"][hour] = figure.total / figure.n
+        by_source[key]["duration"][hour] = figure.total / figure.n
     return {
         key: {name: HourlySeries(RULES[name], of_rule) for name, of_rule in _settled(values).items()}
-        for key, values in found.items()
+        for key, values in by_source.items()
     }
 
 

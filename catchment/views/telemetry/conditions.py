@@ -41,8 +41,8 @@ LatestSyncs = Mapping[int, Sequence[SyncRow]]
 
 def of_last_check(home: Home, judged: Iterable[Condition], now: datetime) -> list[Condition]:
     """Return the conditions of the last check in the background, of the components that are not judged here."""
-    probes, report = {one.probe for one in judged}, HealthReport.read(home)
-    return [one for one in (report.current(now) if report else ()) if one.probe not in probes]
+    probes, report = {condition.probe for condition in judged}, HealthReport.read(home)
+    return [condition for condition in (report.current(now) if report else ()) if condition.probe not in probes]
 
 
 def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, *, is_up: bool) -> Iterator[Condition]:
@@ -99,7 +99,9 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
 def waiting_jobs(ledger: Ledger, latest: LatestSyncs) -> int:
     """Return the number of unfinished jobs. First syncs fill the queue, so their sources do not count."""
     backlogs = ledger.queue.backlogs()
-    settled = [one.id for one in _read(ledger) if any(sync.outcome == "completed" for sync in latest.get(one.id, ()))]
+    settled = [
+        source.id for source in _read(ledger) if any(sync.outcome == "completed" for sync in latest.get(source.id, ()))
+    ]
     return sum(sum(backlogs[source].jobs.values()) for source in settled if source in backlogs)
 
 
@@ -122,16 +124,20 @@ def of_ledger_each_minute(ledger: Ledger, _home: Home, _latest: LatestSyncs) -> 
 def of_objectives(ledger: Ledger, home: Home, _latest: LatestSyncs) -> Iterator[Condition]:
     """Yield the objectives that burn without a known cause. Takes 0.1 s with a large ledger."""
     now, key = ledger.now(), (ReasonCode.OBJECTIVE_BURNING, "")
-    ended = (one for one in ledger.incidents.closed().rows if one.closed_at and now - one.closed_at < _OBJECTIVE)
-    if any(explains((one.reason, one.subject), key) for one in ended):
+    ended = (
+        incident
+        for incident in ledger.incidents.closed().rows
+        if incident.closed_at and now - incident.closed_at < _OBJECTIVE
+    )
+    if any(explains((incident.reason, incident.subject), key) for incident in ended):
         return
     try:
         chosen = settings(home)
     except ConfigError:
         return  # The checks report it.
-    for one in objectives(ledger, chosen, now):
-        if one.status is ObjectiveStatus.BURNING:
-            name, text = one.objective.name, f"objective missed: {one.objective}"
+    for state in objectives(ledger, chosen, now):
+        if state.status is ObjectiveStatus.BURNING:
+            name, text = state.objective.name, f"objective missed: {state.objective}"
             code = ReasonCode.OBJECTIVE_BURNING
             yield Condition(f"objective {name}", WARN, text, "see `catchment slo`", code, f"objective:{name}")
 
@@ -166,8 +172,8 @@ def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | 
     is_resumed = last.cause is None and syncs[0].outcome is None
     if not is_read_again and not is_resumed:
         remedy = f"catchment sources test {source.name}"
-        found = Condition.of_error(f"source {source.name}", problem, remedy, code, f"source:{source.name}")
-        yield replace(found, verdict=WARN)
+        condition = Condition.of_error(f"source {source.name}", problem, remedy, code, f"source:{source.name}")
+        yield replace(condition, verdict=WARN)
 
 
 def _held(source: Source, why: str | None, code: ReasonCode) -> Condition:
@@ -213,7 +219,7 @@ def _worked(ledger: Ledger, source: Source, now: datetime) -> bool:
 
 
 def _hosts(ledger: Ledger) -> Iterator[Condition]:
-    asked = {place.host for place in ledger.pacing.places()}
+    used_hosts = {place.host for place in ledger.pacing.places()}
     for row in ledger.pacing.buckets():
         host = row.key.partition("#")[0]
         if row.is_one_of_many:
@@ -222,7 +228,7 @@ def _hosts(ledger: Ledger) -> Iterator[Condition]:
             text = f"{host} requested a pause"
         elif row.left == 0 and row.until is not None:
             text = f"the hourly quota of {host} is used up"
-        elif row.multiplier <= _SLOW and host in asked:
+        elif row.multiplier <= _SLOW and host in used_hosts:
             text = f"{host} answers slowly or with errors, so it is asked less often"
         else:
             continue

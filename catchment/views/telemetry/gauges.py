@@ -42,58 +42,58 @@ def sample(ledger: Ledger, home: Home) -> None:
 
 def gauges(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> Tally:
     """Return the present value of each gauge, by source where it has one. Takes 20 ms with 100,000 jobs in the queue."""
-    found = Tally()
-    _queue(found, ledger)
-    _limits(found, ledger)
+    tally = Tally()
+    _queue(tally, ledger)
+    _limits(tally, ledger)
     for incident in opened(ledger, unsaved):
-        found.add(catalogue.INCIDENTS, 1, reason=incident.reason)
+        tally.add(catalogue.INCIDENTS, 1, reason=incident.reason)
     embedded = ledger.embeddings.counts(ledger.embeddings.wanted())
-    found.add(catalogue.PASSAGES, embedded.done, state="embedded")
-    found.add(catalogue.PASSAGES, embedded.total - embedded.done, state="waiting")
+    tally.add(catalogue.PASSAGES, embedded.done, state="embedded")
+    tally.add(catalogue.PASSAGES, embedded.total - embedded.done, state="waiting")
     for sink in ledger.outbox.all():
         state = "paused" if sink.state is SinkState.PAUSED else "failing" if sink.error else "active"
-        found.add(catalogue.SINKS, 1, state=state)
-        found.add(catalogue.COPIES, sink.waiting, state="waiting")
-        found.add(catalogue.COPIES, sink.refused, state="refused")
+        tally.add(catalogue.SINKS, 1, state=state)
+        tally.add(catalogue.COPIES, sink.waiting, state="waiting")
+        tally.add(catalogue.COPIES, sink.refused, state="refused")
     for host in ledger.hosts.all():
-        found.add(catalogue.MACHINE_UP, host.is_alive, machine=host.name)
+        tally.add(catalogue.MACHINE_UP, host.is_alive, machine=host.name)
         if host.last_beat:
             age = (ledger.now() - host.last_beat).total_seconds()
-            found.add(catalogue.MACHINE_BEAT, max(0.0, age), machine=host.name)
-    _machine(found, home)
-    return found
+            tally.add(catalogue.MACHINE_BEAT, max(0.0, age), machine=host.name)
+    _machine(tally, home)
+    return tally
 
 
-def _queue(found: Tally, ledger: Ledger) -> None:
+def _queue(tally: Tally, ledger: Ledger) -> None:
     backlogs, quarantined, now = ledger.queue.backlogs(), ledger.quarantine.stats(), ledger.now()
     for source in ledger.sources.all():
         backlog = backlogs.get(source.id)
         for state in (JobState.PENDING, JobState.RUNNING, JobState.RETRYING):
-            found.add(catalogue.QUEUE, backlog.jobs.get(state, 0) if backlog else 0, source.id, state=state)
+            tally.add(catalogue.QUEUE, backlog.jobs.get(state, 0) if backlog else 0, source.id, state=state)
         age = (now - backlog.oldest).total_seconds() if backlog else 0.0
-        found.add(catalogue.QUEUE_AGE, max(0.0, age), source.id)
+        tally.add(catalogue.QUEUE_AGE, max(0.0, age), source.id)
         for reason, count in quarantined.get(source.name, {}).items():
-            found.add(catalogue.IN_QUARANTINE, count, source.id, reason=reason)
-        found.add(catalogue.SOURCES, 1, source.id, state=source.state)
+            tally.add(catalogue.IN_QUARANTINE, count, source.id, reason=reason)
+        tally.add(catalogue.SOURCES, 1, source.id, state=source.state)
 
 
-def _limits(found: Tally, ledger: Ledger) -> None:
+def _limits(tally: Tally, ledger: Ledger) -> None:
     for breaker in ledger.pacing.breakers():
         if breaker.position is not Position.CLOSED:
-            found.add(catalogue.BREAKERS, 1, of=breaker.key.partition(":")[0])
+            tally.add(catalogue.BREAKERS, 1, of=breaker.key.partition(":")[0])
     shares = [row.left / row.allowed for row in ledger.pacing.buckets() if row.allowed and row.left is not None]
-    found.add(catalogue.REMAINING, min(shares, default=1.0))
+    tally.add(catalogue.REMAINING, min(shares, default=1.0))
 
 
-def _machine(found: Tally, home: Home) -> None:
+def _machine(tally: Tally, home: Home) -> None:
     worker = WorkerStatus.read(home)
     if worker is not None and worker.is_current(datetime.now(UTC)):
-        found.add(catalogue.RUNS, worker.running, state="running")
-        found.add(catalogue.RUNS, worker.waiting, state="waiting")
-        found.add(catalogue.RUNS, worker.limit, state="limit")
-        found.add(catalogue.PARSERS_BUSY, worker.busy_parsers)
-    found.add(catalogue.DISK_FREE, shutil.disk_usage(home.path).free)
+        tally.add(catalogue.RUNS, worker.running, state="running")
+        tally.add(catalogue.RUNS, worker.waiting, state="waiting")
+        tally.add(catalogue.RUNS, worker.limit, state="limit")
+        tally.add(catalogue.PARSERS_BUSY, worker.busy_parsers)
+    tally.add(catalogue.DISK_FREE, shutil.disk_usage(home.path).free)
     file = sqlite_file(home.database_url)
-    found.add(catalogue.LEDGER_SIZE, 0 if file is None else file_size(file))
-    found.add(catalogue.RAW_SIZE, file_size(home.raw))
-    found.add(catalogue.BUILD, 1, version=__version__)
+    tally.add(catalogue.LEDGER_SIZE, 0 if file is None else file_size(file))
+    tally.add(catalogue.RAW_SIZE, file_size(home.raw))
+    tally.add(catalogue.BUILD, 1, version=__version__)

@@ -67,15 +67,24 @@ def opened(ledger: Ledger | None, unsaved: Sequence[Incident] = ()) -> tuple[Inc
 
     `ledger`: None if it cannot be read. `unsaved`: open or closed ones that could not be stored as they are now.
     """
-    newer = {(one.reason, one.subject): one for one in unsaved}
-    stored = [one for one in ledger.incidents.open() if (one.reason, one.subject) not in newer] if ledger else []
-    found = [_view(one) for one in (*stored, *newer.values()) if one.closed_at is None]
-    return tuple(sorted(found, key=lambda one: (one.acknowledged_at is not None, rank(one.reason), one.opened_at)))
+    newer = {(incident.reason, incident.subject): incident for incident in unsaved}
+    stored = (
+        [incident for incident in ledger.incidents.open() if (incident.reason, incident.subject) not in newer]
+        if ledger
+        else []
+    )
+    incidents = [_view(incident) for incident in (*stored, *newer.values()) if incident.closed_at is None]
+    return tuple(
+        sorted(
+            incidents,
+            key=lambda incident: (incident.acknowledged_at is not None, rank(incident.reason), incident.opened_at),
+        )
+    )
 
 
-def loud(found: Iterable[IncidentView]) -> tuple[IncidentView, ...]:
+def loud(incidents: Iterable[IncidentView]) -> tuple[IncidentView, ...]:
     """Return the incidents that each page and `status` name first. An objective that is missed is no fault by itself."""
-    return tuple(one for one in found if one.reason != ReasonCode.OBJECTIVE_BURNING)
+    return tuple(incident for incident in incidents if incident.reason != ReasonCode.OBJECTIVE_BURNING)
 
 
 def current(home: Home, ledger: Ledger) -> tuple[IncidentView, ...]:
@@ -88,50 +97,50 @@ def current(home: Home, ledger: Ledger) -> tuple[IncidentView, ...]:
 
 def incident(ledger: Ledger, number: int) -> IncidentView:
     """Return an incident with the objects that it affects. Raises NotFound."""
-    found = ledger.incidents.get(number)
-    kind, _, name = found.subject.partition(":")
+    stored = ledger.incidents.get(number)
+    kind, _, name = stored.subject.partition(":")
     if kind != "source":
-        return _view(found)
+        return _view(stored)
     try:
         source = ledger.sources.get(name)
     except NotFound:
-        return _view(found)
+        return _view(stored)
     syncs = [
         sync
-        for sync in ledger.syncs.recent(source.id, _SHOWN, since=found.opened_at - _BEFORE)
-        if _concerns(sync, found)
+        for sync in ledger.syncs.recent(source.id, _SHOWN, since=stored.opened_at - _BEFORE)
+        if _concerns(sync, stored)
     ]
-    items = ledger.quarantine.page(name, limit=_SHOWN).rows if found.reason in OF_ITEMS else ()
+    items = ledger.quarantine.page(name, limit=_SHOWN).rows if stored.reason in OF_ITEMS else ()
     runs = tuple(sync.run for sync in syncs if sync.run)
-    return replace(_view(found), affects=Affected(name, tuple(sync.id for sync in syncs), runs, tuple(items)))
+    return replace(_view(stored), affects=Affected(name, tuple(sync.id for sync in syncs), runs, tuple(items)))
 
 
-def sentence(found: Sequence[IncidentView], troubles: int = 0) -> str:
+def sentence(incidents: Sequence[IncidentView], troubles: int = 0) -> str:
     """Return in one sentence whether all is well, or the worst incident, its start and its remedy.
 
     `troubles`: the number of problems that need a person, such as items in quarantine.
     """
-    found = loud(found)
-    if not found:
+    incidents = loud(incidents)
+    if not incidents:
         waits = "1 problem waits" if troubles == 1 else f"{troubles} problems wait"
         return f"Runs well; {waits} for you." if troubles else "All is well."
-    worst = found[0]
+    worst = incidents[0]
     since = worst.opened_at.astimezone()
     days = "" if since.date() == datetime.now().astimezone().date() else f"{since:%Y-%m-%d} "
     text = f"{worst.about}: {worst.message}, since {days}{since:%H:%M}; {worst.remedy}"
-    return f"{text} (and {len(found) - 1} more)." if len(found) > 1 else f"{text}."
+    return f"{text} (and {len(incidents) - 1} more)." if len(incidents) > 1 else f"{text}."
 
 
-def _concerns(sync: SyncRow, found: Incident) -> bool:
-    return sync.outcome in (None, *FAILED_OUTCOMES) and (found.closed_at is None or sync.began <= found.closed_at)
+def _concerns(sync: SyncRow, incident: Incident) -> bool:
+    return sync.outcome in (None, *FAILED_OUTCOMES) and (incident.closed_at is None or sync.began <= incident.closed_at)
 
 
-def _view(one: Incident) -> IncidentView:
-    kind, _, name = one.subject.partition(":")
-    code = ReasonCode(one.reason) if one.reason in [*ReasonCode] else None
+def _view(incident: Incident) -> IncidentView:
+    kind, _, name = incident.subject.partition(":")
+    code = ReasonCode(incident.reason) if incident.reason in [*ReasonCode] else None
     return IncidentView(
-        **{field.name: getattr(one, field.name) for field in fields(one)},
-        state="open" if one.closed_at is None else "closed",
+        **{field.name: getattr(incident, field.name) for field in fields(incident)},
+        state="open" if incident.closed_at is None else "closed",
         help=code.help if code else "",
         runbook=code.runbook if code else "",
         affects=Affected(name if kind == "source" else None),

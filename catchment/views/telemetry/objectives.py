@@ -51,17 +51,19 @@ def objectives_in(section: Any) -> tuple[Objective, ...]:
 def objectives(ledger: Ledger, chosen: Iterable[Objective], now: datetime) -> tuple[ObjectiveState, ...]:
     """Return whether each objective is kept."""
     counted = {SYNCS.name: _syncs, DURATION.name: _durations, BACKLOG.name: _backlog, CHANGES.name: _changes}
-    return tuple(rules.state(one, list(counted[one.name](ledger, one, now)), now) for one in chosen)
+    return tuple(
+        rules.state(objective, list(counted[objective.name](ledger, objective, now)), now) for objective in chosen
+    )
 
 
-def _changed(objective: Objective, given: object) -> Objective:
+def _changed(objective: Objective, fields: object) -> Objective:
     """Return an objective with the settings of its table. Raises ValueError."""
-    if not isinstance(given, Mapping):
+    if not isinstance(fields, Mapping):
         raise ValueError(f"{objective.name}: must have the keys target and above")
-    for key, value in given.items():
+    for key, value in fields.items():
         if problem := _problem(objective, key, value):
             raise ValueError(f"{objective.name}.{key}: {problem}")
-    return replace(objective, **given)
+    return replace(objective, **fields)
 
 
 def _problem(objective: Objective, key: str, value: Any) -> str | None:

@@ -95,15 +95,15 @@ def timeline(ledger: Ledger, home: Home, span: timedelta, source: str | None = N
     drawn = _bars(by_source, since, now)
     report, limits = ServerReport.read(home), waits.of_limits(ledger)
     lanes = []
-    for one in sources:
-        own = by_source.get(one.id, [])
-        state, wait = waits.state_of(one.name, one, report)
-        runs = report.coming(one.name, now) if report and state == "active" else []
+    for shown_source in sources:
+        own = by_source.get(shown_source.id, [])
+        state, wait = waits.state_of(shown_source.name, shown_source, report)
+        runs = report.coming(shown_source.name, now) if report and state == "active" else []
         planned = [TimelineBar(BarKind.PLANNED, run.at, None, why=run.why) for run in runs if now <= run.at < until]
-        waiting = [*_limited(own, now), *_stopped(ledger, one, wait, limits[one.name], now)]
+        waiting = [*_limited(own, now), *_stopped(ledger, shown_source, wait, limits[shown_source.name], now)]
         failed = sum(row.outcome in FAILED_OUTCOMES for row in own)
-        bars = (*waiting, *drawn.get(one.id, ()), *planned)
-        lanes.append(Lane(one.name, state, len(own), failed, bars, next(iter(runs), None)))
+        bars = (*waiting, *drawn.get(shown_source.id, ()), *planned)
+        lanes.append(Lane(shown_source.name, state, len(own), failed, bars, next(iter(runs), None)))
     return Timeline(since, now, until, tuple(lanes))
 
 

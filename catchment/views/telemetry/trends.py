@@ -111,6 +111,6 @@ def _unusual(
     ledger: Ledger, source_id: int, now: datetime, steps: tuple[datetime, ...], width: timedelta
 ) -> dict[str, tuple[int, ...]]:
     """Return the steps with an unusual hour, by name of the trend."""
-    found = unusual_hours(ledger, source_id, now, steps[0])
-    places = {name: {(time_of(hour) - steps[0]) // width for hour in hours} for name, hours in found.items()}
-    return {name: tuple(sorted(each for each in found if each >= 0)) for name, found in places.items()}
+    hours_by_name = unusual_hours(ledger, source_id, now, steps[0])
+    places = {name: {(time_of(hour) - steps[0]) // width for hour in hours} for name, hours in hours_by_name.items()}
+    return {name: tuple(sorted(each for each in indexes if each >= 0)) for name, indexes in places.items()}

@@ -77,10 +77,10 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> list[_Step]:
     start = next((n for n in range(shorter) if old[n] != new[n]), shorter)
     rest = shorter - start
     end = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
-    mine, theirs = old[start : len(old) - end], new[start : len(new) - end]
-    inner: Sequence[_Step] = [("replace", 0, len(mine), 0, len(theirs))]
-    if max(len(mine), len(theirs)) <= _MOST_LINES:
-        inner = SequenceMatcher(None, mine, theirs).get_opcodes()
+    old_middle, new_middle = old[start : len(old) - end], new[start : len(new) - end]
+    inner: Sequence[_Step] = [("replace", 0, len(old_middle), 0, len(new_middle))]
+    if max(len(old_middle), len(new_middle)) <= _MOST_LINES:
+        inner = SequenceMatcher(None, old_middle, new_middle).get_opcodes()
     moved = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in inner]
     first, last = ("equal", 0, start, 0, start), ("equal", len(old) - end, len(old), len(new) - end, len(new))
     return [step for step in (first, *moved, last) if step[1] < step[2] or step[3] < step[4]]
@@ -102,12 +102,12 @@ _Marks = tuple[tuple[int, int], ...]
 
 def _marks(old: str, new: str) -> tuple[_Marks, _Marks]:
     """Return the ranges of different words in two lines; empty if they have little in common."""
-    mine, theirs = (list(_WORDS.finditer(line)) if len(line) <= _LONGEST else [] for line in (old, new))
-    matcher = SequenceMatcher(None, [word[0] for word in mine], [word[0] for word in theirs])
-    if not mine or not theirs or matcher.ratio() < _ALIKE:
+    old_words, new_words = (list(_WORDS.finditer(line)) if len(line) <= _LONGEST else [] for line in (old, new))
+    matcher = SequenceMatcher(None, [word[0] for word in old_words], [word[0] for word in new_words])
+    if not old_words or not new_words or matcher.ratio() < _ALIKE:
         return (), ()
     steps = [step for step in matcher.get_opcodes() if step[0] != "equal"]
     return (
-        tuple((mine[a].start(), mine[b - 1].end()) for _, a, b, _, _ in steps if a < b),
-        tuple((theirs[c].start(), theirs[d - 1].end()) for _, _, _, c, d in steps if c < d),
+        tuple((old_words[a].start(), old_words[b - 1].end()) for _, a, b, _, _ in steps if a < b),
+        tuple((new_words[c].start(), new_words[d - 1].end()) for _, _, _, c, d in steps if c < d),
     )

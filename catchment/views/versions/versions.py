@@ -92,16 +92,16 @@ def item_of(ledger: Ledger, document: int) -> ItemRow:
 def history(ledger: Ledger, item: int, limit: int = 50) -> DocumentHistory:
     """Return the latest versions of the document of an item. Raises NotFound if none is kept."""
     known = _known(ledger, item)
-    states = [_read(ledger, known, one) for one in known.all[-limit - 1 :]]
+    states = [_read(ledger, known, row) for row in known.all[-limit - 1 :]]
     has_more = len(states) > limit
     shown = [] if has_more else [_version(states[0], None, "added" if known.is_complete else "")]
     for before, after in pairwise(states):
-        one = _version(after, before)
-        if one.what:
-            shown.append(one)
+        version = _version(after, before)
+        if version.what:
+            shown.append(version)
         elif shown:
             # The same text, read again.
-            shown[-1] = replace(shown[-1], until=one.until)
+            shown[-1] = replace(shown[-1], until=version.until)
     expired = None if known.is_complete else _expired(ledger, known)
     return DocumentHistory(known.document, known.source, known.all[-1].path, tuple(reversed(shown)), has_more, expired)
 
@@ -122,10 +122,10 @@ def diff(ledger: Ledger, item: int, since: datetime | None = None, until: dateti
     after = _read(ledger, known, known.all[-1] if until is None else _at(ledger, known, until))
     if since is not None:
         return _diff(known, _read(ledger, known, _at(ledger, known, since)), after)
-    for one in reversed(known.all[: known.all.index(after[0])]):
-        found = _diff(known, _read(ledger, known, one), after)
-        if found.after.what:
-            return found
+    for row in reversed(known.all[: known.all.index(after[0])]):
+        difference = _diff(known, _read(ledger, known, row), after)
+        if difference.after.what:
+            return difference
     if known.is_complete:
         return _diff(known, (replace(known.all[0], is_there=False), None), after)
     raise NotFound(f"{after[0].path}: no earlier version; {_expired(ledger, known)}")
@@ -139,11 +139,11 @@ def _known(ledger: Ledger, item: int) -> Versions:
 
 
 def _at(ledger: Ledger, known: Versions, moment: datetime) -> Version:
-    for one in reversed(known.all):
+    for row in reversed(known.all):
         # People give times in seconds, as they see them.
-        since = one.since if moment.microsecond or not one.since else one.since.replace(microsecond=0)
+        since = row.since if moment.microsecond or not row.since else row.since.replace(microsecond=0)
         if since is not None and since <= moment:
-            return one
+            return row
     first = known.all[0]
     if not known.is_complete:
         raise NotFound(f"{first.path}: no version of {_iso(moment)}; {_expired(ledger, known)}")
@@ -162,7 +162,7 @@ def _read(ledger: Ledger, known: Versions, version: Version) -> _State:
 
 def _version(state: _State, before: _State | None, what: str = "") -> DocumentVersion:
     version, shown = state
-    one = DocumentVersion(
+    result = DocumentVersion(
         version.since,
         version.until,
         version.sync,
@@ -173,25 +173,25 @@ def _version(state: _State, before: _State | None, what: str = "") -> DocumentVe
         what,
     )
     if before is None:
-        return one
+        return result
     old, new = (_lines(shown) for shown in (before[1], shown))
     added, removed = counts(old, new)
     fields = tuple(_fields(before[1], shown)) if before[1] and shown else ()
-    one = replace(one, added=added, removed=removed, fields=fields)
+    result = replace(result, added=added, removed=removed, fields=fields)
     if before[0].is_there == version.is_there:
-        return replace(one, what=", ".join(_words(one)))
-    return replace(one, what="deleted" if not shown else "restored" if before[0].since else "added")
+        return replace(result, what=", ".join(_words(result)))
+    return replace(result, what="deleted" if not shown else "restored" if before[0].since else "added")
 
 
-def _words(one: DocumentVersion) -> Iterator[str]:
+def _words(version: DocumentVersion) -> Iterator[str]:
     others = []
-    for field in one.fields:
+    for field in version.fields:
         if field.name == "path":
             yield f"moved from {field.before}"
         else:
             others.append(field.name)
-    if one.added or one.removed:
-        yield f"+{one.added} -{one.removed} lines"
+    if version.added or version.removed:
+        yield f"+{version.added} -{version.removed} lines"
     yield from others
 
 

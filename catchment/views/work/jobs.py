@@ -89,11 +89,11 @@ def job(ledger: Ledger, number: int) -> JobView:
 
 def attempts(history: Iterable[Event]) -> tuple[Attempt, ...]:
     """Return the attempts in the events of a job, oldest first."""
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     states = {state.value for state in JobState}
     for event in history:
         if event.event == JobState.RUNNING:
-            found.append(Attempt(event.attempt or len(found) + 1, event.actor, event.at))
-        elif event.event in states and found and found[-1].ended is None:
-            found[-1] = replace(found[-1], ended=event.at, outcome=event.event, reason=event.reason)
-    return tuple(found)
+            attempts.append(Attempt(event.attempt or len(attempts) + 1, event.actor, event.at))
+        elif event.event in states and attempts and attempts[-1].ended is None:
+            attempts[-1] = replace(attempts[-1], ended=event.at, outcome=event.event, reason=event.reason)
+    return tuple(attempts)

@@ -97,10 +97,10 @@ def _stages(row: SyncRow, work: SyncWork) -> tuple[Stage, ...]:
     """Return the stages: by the figures of a sync that has ended, by the jobs of one that runs."""
     if row.is_undo:
         return ()
-    found, jobs = sum(work.jobs.values()), work.jobs
+    listed, jobs = sum(work.jobs.values()), work.jobs
     figures = row.summary or {
-        "listed": found,
-        "read": found,
+        "listed": listed,
+        "read": listed,
         "parsed": sum(jobs.get(state, 0) for state in JobState if state not in (*_WAITING, *_FAILED)),
         "succeeded": jobs.get(JobState.SUCCEEDED, 0),
         "quarantined": jobs.get(JobState.QUARANTINED, 0),
