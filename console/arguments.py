@@ -45,10 +45,10 @@ _REFERENCES: Final = ("env:", "keyring:", "file:", "block:")
 
 def length(text: str) -> timedelta:
     """Parse a duration: "90s", "15m", "2h", "30d", "4w". Raises BadInput."""
-    found = duration(text)
-    if found is None:
+    delta = duration(text)
+    if delta is None:
         raise BadInput(f"{text!r}: not a duration; examples: 15m, 2h, 30d")
-    return found
+    return delta
 
 
 def end(text: str) -> datetime:

@@ -43,8 +43,8 @@ def query(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _values(name: Iterable[str], start: str) -> list[str]:
-    found = [word for each in name for word in _words(each.lstrip("-"), start.lstrip('"'))]
-    return _for_shell(f'"{word}"' if " " in word else word for word in found)
+    words = [word for each in name for word in _words(each.lstrip("-"), start.lstrip('"'))]
+    return _for_shell(f'"{word}"' if " " in word else word for word in words)
 
 
 def _words(kind: str, start: str) -> list[str]:

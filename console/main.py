@@ -165,15 +165,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Imports create many objects and no garbage; collecting costs a fifth of a quick command.
         gc.set_threshold(50_000, *gc.get_threshold()[1:])
         atexit.register(gc.freeze)
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    given, debug = _take_debug(given)
-    render.print_lines("--ndjson" in given)
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    tokens, debug = _take_debug(tokens)
+    render.print_lines("--ndjson" in tokens)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         with render.showing_progress():
-            code = _run(given)
+            code = _run(tokens)
         sys.stdout.flush()
         return code
     except (render.OutputClosedError, BrokenPipeError):
@@ -193,7 +193,7 @@ def _run(arguments: list[str]) -> int:
     first = next((word for word in words if not word.startswith("-")), None)
     if first == "search":
         # An excluded word is no option: with a space before it, it is an argument. The only short option is -h.
-        arguments = [f" {one}" if len(one) > 2 and one[0] == "-" != one[1] else one for one in arguments]
+        arguments = [f" {token}" if len(token) > 2 and token[0] == "-" != token[1] else token for token in arguments]
     chosen = [first] if first in _COMMANDS else _COMMANDS if arguments or is_completion else ()
     command = typer.main.get_command(application(chosen))
     if is_completion:

@@ -124,9 +124,9 @@ class _Progress:
         self._step, self._since, self._written = "", 0.0, 0.0
         self._is_on_screen = False
 
-    def show(self, step: str, done: int, total: int) -> None:
+    def show(self, step: str, position: int, total: int) -> None:
         """Show how far a step is, with the time that is left at the speed so far."""
-        if done >= total:
+        if position >= total:
             self.clear()
             return
         now, interval = time.monotonic(), _REWRITE_SECONDS if can_rewrite() else _LINE_SECONDS
@@ -135,11 +135,11 @@ class _Progress:
         if now - self._written < interval:
             return
         self._written = now
-        seconds = (now - self._since) * (total - done) / max(1, done)
-        text = f"{done / total:.0%}, {in_words(seconds)} left" if done else "…"
+        seconds = (now - self._since) * (total - position) / max(1, position)
+        text = f"{position / total:.0%}, {in_words(seconds)} left" if position else "…"
         if can_rewrite():
             self._is_on_screen = True
-            rewrite(f"{step} {bar(done / total)} {text}")
+            rewrite(f"{step} {bar(position / total)} {text}")
         else:
             note(f"{step}: {text}")
 
@@ -331,23 +331,23 @@ def _fitted(columns: Sequence[_Column], limit: int) -> list[_Column]:
     last = len(columns) - 1
     widths = list(map(_width, columns))
     texts = [index for index in range(last) if not _is_numeric(columns[index])]
-    kept = list(range(len(columns)))
+    visible = list(range(len(columns)))
 
     def excess(text_width: int) -> int:
-        shown = (min(widths[index], text_width) if index in texts else widths[index] for index in kept[:-1])
-        return sum(shown) + 2 * len(kept) - 2 + min(widths[last], _TEXT_WIDTH) - limit
+        shown = (min(widths[index], text_width) if index in texts else widths[index] for index in visible[:-1])
+        return sum(shown) + 2 * len(visible) - 2 + min(widths[last], _TEXT_WIDTH) - limit
 
-    blank = [index for index in kept[1:last] if not any(cell.strip("-0") for cell in columns[index][1:])]
-    minor = [index for name in _MINOR for index in kept[1:last] if columns[index][0] == name]
+    blank = [index for index in visible[1:last] if not any(cell.strip("-0") for cell in columns[index][1:])]
+    minor = [index for name in _MINOR for index in visible[1:last] if columns[index][0] == name]
     for index in dict.fromkeys((*blank, *minor)):
         if excess(_TEXT_WIDTH) > 0:
-            kept.remove(index)
+            visible.remove(index)
     text_width = max(map(widths.__getitem__, texts), default=0)
     while text_width > _SHORTEST and excess(text_width) > 0:
         text_width -= 1
     return [
         tuple(_shortened(cell, text_width) for cell in columns[index]) if index in texts else columns[index]
-        for index in kept
+        for index in visible
     ]
 
 

@@ -99,11 +99,11 @@ def writing() -> Iterator[Ledger]:
         ledger = Ledger.open(folder)
     try:
         if led := ledger.migrated:
-            kept = f"; the previous one is in {led.kept}" if led.kept else ""
-            render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
+            note = f"; the previous one is in {led.kept}" if led.kept else ""
+            render.note(f"the ledger was migrated from revision {led.before} to {led.now}{note}")
         if (replaced := ledger.finish_restore(home().user_files)) is not None:
-            kept = "".join(f"; the replaced file is {file}" for file in replaced)
-            render.note(f"an interrupted restore was finished: the settings are restored, too{kept}")
+            note = "".join(f"; the replaced file is {file}" for file in replaced)
+            render.note(f"an interrupted restore was finished: the settings are restored, too{note}")
         yield ledger
     finally:
         ledger.close()

@@ -192,8 +192,8 @@ _NAMELESS = {
     *("ours", "said", "seen", "sought", "taken", "theirs", "told", "wanted"),
 }
 """Participles and pronouns, which tell nothing about a value."""
-_NOT_NAMED_YET = ("catchment/views/", "connectors/web/", "deployments/actions/")
-"""Rooms with such names. So have `console` and `web`."""
+
+
 _MOST_FILES = 15
 NAMED_TWICE = {
     "client": "of the server of Prefect, and of the hosts of the web",
@@ -383,9 +383,8 @@ def test_no_public_class_name_occurs_twice() -> None:
 def test_values_are_named_by_what_they_are() -> None:
     names = [
         f"{name} in {path.relative_to(ROOT)}:{line}"
-        for folder in ("catchment", "connectors", "sinks", "tasks", "flows", "deployments", "assistant")
+        for folder in MAY_IMPORT
         for path in _modules(folder)
-        if not path.relative_to(ROOT).as_posix().startswith(_NOT_NAMED_YET)
         for name, line in _values(path)
         if name in _NAMELESS
     ]

@@ -164,12 +164,12 @@ def _simply(act: Callable[[Desk, Any, str, str], str | int | None], outcome: Cal
 
 
 def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
-    found = sources.add(desk, fields.new, actor, fields.reason, consented=fields.consent, until=fields.end)
+    place = sources.add(desk, fields.new, actor, fields.reason, consented=fields.consent, until=fields.end)
     begins = "read as soon as Catchment runs"
     with suppress(NotFound, Refused, TryAgain):
         syncs.start(desk, fields.name, actor)
         begins = "its first sync starts"
-    return ActionResult(f"{outcomes.ADDED.format(fields.name, found)}; {begins}", found)
+    return ActionResult(f"{outcomes.ADDED.format(fields.name, place)}; {begins}", place)
 
 
 def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
@@ -181,8 +181,8 @@ def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
 def _move(desk: Desk, fields: MoveFields, actor: str) -> ActionResult:
     host = Membership.of(desk.home)
     to = ANY if fields.anywhere else host.name if host else ""
-    found = sources.move(desk, fields.name, to, actor, fields.reason)
-    return ActionResult(outcomes.MOVED.format(fields.name, to, found), found)
+    place = sources.move(desk, fields.name, to, actor, fields.reason)
+    return ActionResult(outcomes.MOVED.format(fields.name, to, place), place)
 
 
 def _remove(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:
@@ -201,9 +201,9 @@ def _allow_hosts(desk: Desk, fields: HostsFields, actor: str) -> ActionResult:
 
 
 def _enqueue(desk: Desk, fields: InboxFields, actor: str) -> ActionResult:
-    done = inbox.enqueue(desk, fields.addresses, actor, fields.reason, hosts=fields.hosts, consented=fields.consent)
-    begins = "a sync starts" if done.run else "they are read as soon as Catchment runs"
-    return ActionResult(f"{outcomes.enqueued(inbox.INBOX, done)}; {begins}", done.added)
+    result = inbox.enqueue(desk, fields.addresses, actor, fields.reason, hosts=fields.hosts, consented=fields.consent)
+    begins = "a sync starts" if result.run else "they are read as soon as Catchment runs"
+    return ActionResult(f"{outcomes.enqueued(inbox.INBOX, result)}; {begins}", result.added)
 
 
 def _revoke(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:

@@ -237,10 +237,10 @@ def _described(seed: Seed) -> str:
             raise SourceInvalid(f"{place}: {error}; correct the address") from error
         return f"{feed.title or place}: feed with {len(feed.entries):,} entries"
     try:
-        found = seed.listing.addresses
+        addresses = seed.listing.addresses
     except ItemError as error:
         raise SourceInvalid(f"{place}: {error}; correct the list") from error
-    hosts = len({host_of(entry.address) for entry in found})
+    hosts = len({host_of(entry.address) for entry in addresses})
     noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
     refusal = f"; {seed.listing.refusal}" if seed.listing.refused else ""
-    return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"
+    return f"{place}: {len(addresses):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}{refusal}"

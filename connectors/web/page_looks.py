@@ -277,26 +277,26 @@ class PageLooks:
 
     def _take_new_text(self, answer: WaitingAnswer) -> Iterator[Change]:
         """Take an answer with a new text."""
-        now, wanted, response = self._run.clock(), self.targets[answer.locator], answer.response
-        if not wanted.site and self._recognize(wanted.locator, response, bool(wanted.feed)):
-            if wanted.feed:
+        now, target, response = self._run.clock(), self.targets[answer.locator], answer.response
+        if not target.site and self._recognize(target.locator, response, bool(target.feed)):
+            if target.feed:
                 yield from self.without_page(
-                    wanted, FetchFailed(f"{wanted.container}: answers with a feed, not a page")
+                    target, FetchFailed(f"{target.container}: answers with a feed, not a page")
                 )
             else:
-                del self.targets[wanted.locator]
+                del self.targets[target.locator]
             return
-        entries = self._entries_of(wanted)
+        entries = self._entries_of(target)
         stored_page = StoredResponse(
-            wanted.locator,
+            target.locator,
             now,
             response,
             joined_version(answer.text, entries),
-            replaces=wanted.content_hash,
+            replaces=target.content_hash,
             summary=summary_of(entries),
         )
         self._run.pages.put(stored_page)
-        yield from self._record_new(wanted, stored_page)
+        yield from self._record_new(target, stored_page)
 
     def _record_new(self, target: Target, stored_page: StoredResponse) -> Iterator[Change]:
         """Record new content, of this listing or of one that was killed before it was recorded."""
@@ -329,16 +329,16 @@ class PageLooks:
     def _is_full(self, site: str) -> bool:
         return self.sites[site] >= self._run.settings.most_pages
 
-    def _note_links(self, wanted: Target, state: PageState, response: WebResponse) -> PageState:
+    def _note_links(self, target: Target, state: PageState, response: WebResponse) -> PageState:
         """Note the links of a page within its host. Return its state, with whether the ledger had them all before."""
-        if not self._has_links(wanted):
+        if not self._has_links(target):
             return state
-        is_full, is_complete = self._is_full(wanted.site), True
-        for address in self._links(wanted, response):
+        is_full, is_complete = self._is_full(target.site), True
+        for address in self._links(target, response):
             is_complete = is_complete and (is_full or address in self.items or LINK + address in self._marks.known)
             if not is_full and address not in self.targets and self._marks.get(LINK + address) is None:
-                self._marks.set(LINK + address, f"{wanted.depth + 1} {wanted.site}")
-                self.links.append((address, wanted.site, wanted.depth + 1))
+                self._marks.set(LINK + address, f"{target.depth + 1} {target.site}")
+                self.links.append((address, target.site, target.depth + 1))
         return replace(state, followed=self._run.settings.most_pages if is_complete else 0)
 
     def _links(self, target: Target, response: WebResponse) -> Iterator[str]:

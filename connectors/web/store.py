@@ -96,21 +96,26 @@ def _read(path: Path, *, with_body: bool = True) -> StoredResponse | None:
             is_whole = os.fstat(file.fileno()).st_size - file.tell() == head.pop("length")
             body = file.read() if with_body else b""
         response = WebResponse(**{**head.pop("response"), "body": body})
-        asked = datetime.fromisoformat(head.pop("asked"))
-        return StoredResponse(**head, asked=asked, response=response) if is_whole else None
+        request_time = datetime.fromisoformat(head.pop("asked"))
+        return StoredResponse(**head, asked=request_time, response=response) if is_whole else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def stored_entry(
-    entries: Sequence[FeedEntry], locator: str, feed: str, asked: datetime, version: str, replaces: str | None = None
+    entries: Sequence[FeedEntry],
+    locator: str,
+    feed: str,
+    request_time: datetime,
+    version: str,
+    replaces: str | None = None,
 ) -> StoredResponse:
     """Return what feeds say of an address, as if its page had been requested. `feed`: the address of the first feed."""
     address = entries[0].address or feed
     body = _titled(entries[0], *(f"<h2>{escape(other.title)}</h2>{_markup(other)}" for other in entries[1:]))
     return StoredResponse(
         key=locator,
-        asked=asked,
+        asked=request_time,
         response=WebResponse(
             address=address, media_type="text/html", charset="utf-8", body=body.encode(errors="replace")
         ),

@@ -56,7 +56,9 @@ def _list(as_json: bool) -> int:
     if as_json:
         render.show_json(files)
     elif files:
-        render.show_table(("MADE", "SIZE", "FILE"), [(one.made, render.size(one.size), one.file) for one in files])
+        render.show_table(
+            ("MADE", "SIZE", "FILE"), [(backup.made, render.size(backup.size), backup.file) for backup in files]
+        )
     else:
         render.note("no backup in the home folder; make one: `catchment backup`")
     return 0

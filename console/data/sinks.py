@@ -55,12 +55,12 @@ def add(
     from deployments.actions import outcomes, sinks
     from sinks import is_folder
 
-    given = arguments.secrets(secrets or [])
-    if given.keys() - {"password"}:
+    by_key = arguments.secrets(secrets or [])
+    if by_key.keys() - {"password"}:
         raise BadInput("--secret: a sink has only the secret password; use --secret password=REF")
     if is_folder(kind):
         place = str(expanded(Path(place)).absolute())
-    secret, consented = given.get("password"), agreed or _is_agreed(kind, place)
+    secret, consented = by_key.get("password"), agreed or _is_agreed(kind, place)
     sinks.add(session.desk(), kind, place, name, session.operator(), secret=secret, consented=consented)
     render.say(outcomes.SINK_ADDED.format(name))
     say_when()
@@ -76,19 +76,19 @@ def list_sinks(as_json: arguments.Json = False) -> None:
     """
     try:
         with session.reading() as ledger:
-            found = ledger.outbox.all()
+            sink_rows = ledger.outbox.all()
     except NotFound:
-        found = []
+        sink_rows = []
     if as_json:
-        render.show_json(found)
-    elif found:
+        render.show_json(sink_rows)
+    elif sink_rows:
         headers = ("SINK", "KIND", "STATE", "WAITING", "REFUSED", "UP TO DATE", "PLACE")
         rows = [
             (sink.name, sink.kind, _state(sink), sink.waiting, sink.refused, render.when(sink.current), sink.place)
-            for sink in found
+            for sink in sink_rows
         ]
         render.show_table(headers, rows, states={"STATE"})
-        for sink in found:
+        for sink in sink_rows:
             if sink.error:
                 render.note(f"{sink.name}: {render.clean(sink.error)}")
     else:
@@ -134,17 +134,17 @@ def check(name: Name, as_json: arguments.Json = False) -> int:
     """
     from deployments.actions import sinks
 
-    found = sinks.check(session.desk(), name)
+    differences = sinks.check(session.desk(), name)
     with session.reading() as ledger:
         refused = ledger.outbox.get(name).refused
-    differ = any(asdict(found).values())
+    differ = any(asdict(differences).values())
     if as_json:
-        render.show_json(found)
+        render.show_json(differences)
         return int(differ)
     for words, numbers in (
-        ("missing there", found.missing),
-        ("differ there", found.outdated),
-        ("only there", found.surplus),
+        ("missing there", differences.missing),
+        ("differ there", differences.outdated),
+        ("only there", differences.surplus),
     ):
         if numbers:
             more = ", …" if len(numbers) > _NAMED else ""

@@ -100,8 +100,10 @@ def install(
             )
     sharing = Sharing(home)
     render.say(f"assistants can read: {', '.join(sharing.shared()) or 'no source yet'}")
-    if kept := sharing.kept():
-        render.say(f"kept from assistants: {', '.join(kept)}; to open one: catchment sources set NAME assistants=true")
+    if private := sharing.kept():
+        render.say(
+            f"kept from assistants: {', '.join(private)}; to open one: catchment sources set NAME assistants=true"
+        )
     if os.environ.get("CATCHMENT_DATABASE_URL"):
         render.note("CATCHMENT_DATABASE_URL: not written, because it may contain a password; set it in the entry's env")
     if problems:

@@ -103,13 +103,13 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
 
     with session.reading() as ledger:
         shown = named(ledger, document)
-        found = views.related(ledger, shown, lambda: _near(ledger, shown))
-    if found.meaning_off:
-        render.note(found.meaning_off)
+        view = views.related(ledger, shown, lambda: _near(ledger, shown))
+    if view.meaning_off:
+        render.note(view.meaning_off)
     if as_json:
-        render.show_json(found.documents)
-    elif found.documents:
-        rows = [(one.relation, one.document, one.title, one.source, one.item) for one in found.documents]
+        render.show_json(view.documents)
+    elif view.documents:
+        rows = [(row.relation, row.document, row.title, row.source, row.item) for row in view.documents]
         render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
     else:
         render.note("no related documents")
@@ -119,10 +119,10 @@ def named(ledger: Ledger, name: str) -> Shown:
     """Return the document with this name, and report others that have it in part. Raises NotFound or Ambiguous."""
     from catchment.views import resolver
 
-    found = resolver.document(ledger, name, settings)
-    for row in found.others[:_OTHERS]:
+    match = resolver.document(ledger, name, settings)
+    for row in match.others[:_OTHERS]:
         render.note(render.clean(f"{name}: also document {row.document} ({row.source}: {row.locator})"))
-    return ledger.library.document(found.number)
+    return ledger.library.document(match.number)
 
 
 def settings() -> dict[str, SourceSettings]:

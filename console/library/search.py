@@ -73,27 +73,27 @@ def search(
     if by_words and by_meaning:
         raise BadInput("--words and --meaning: exclude each other; omit both to search by both")
     lanes = "words" if by_words else "meaning" if by_meaning else "both"
-    found = find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_conversation=conversations)
-    show_understanding(found)
+    results = find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_conversation=conversations)
+    show_understanding(results)
     if open_hit is not None:
-        _open(found, open_hit)
+        _open(results, open_hit)
         return
     if as_json:
-        render.show_json(found if explain else found.hits)
+        render.show_json(results if explain else results.hits)
         return
     if explain:
-        _show_explanation(found)
-    for hit in found.hits:
+        _show_explanation(results)
+    for hit in results.hits:
         show_hit(hit, explain=explain)
-    _show_position(found, (page - 1) * limit, page)
+    _show_position(results, (page - 1) * limit, page)
 
 
-def _open(found: Results, number: int) -> None:
-    if number > len(found.hits):
-        raise NotFound(f"--open {number}: the search shows {render.count(len(found.hits), 'result')}; see --page")
+def _open(results: Results, number: int) -> None:
+    if number > len(results.hits):
+        raise NotFound(f"--open {number}: the search shows {render.count(len(results.hits), 'result')}; see --page")
     from console.library.open_document import open_document
 
-    hit = found.hits[number - 1]
+    hit = results.hits[number - 1]
     show_hit(hit)
     open_document(str(hit.document))
 
@@ -135,32 +135,32 @@ def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: st
     return search(ledger, query, now, lanes=Lanes.WORDS, **page)
 
 
-def show_understanding(found: Results) -> None:
+def show_understanding(results: Results) -> None:
     """Note what the hits are if they are not what was asked for, and why the meaning was not searched."""
-    if found.notice:
-        render.note(found.notice)
-    if found.meaning_off:
-        render.note(f"searched by words only; {found.meaning_off}")
-    if found.incomplete:
-        render.note(f"search by meaning: not complete yet for {', '.join(found.incomplete)}")
+    if results.notice:
+        render.note(results.notice)
+    if results.meaning_off:
+        render.note(f"searched by words only; {results.meaning_off}")
+    if results.incomplete:
+        render.note(f"search by meaning: not complete yet for {', '.join(results.incomplete)}")
 
 
-def _show_position(found: Results, offset: int, page: int) -> None:
-    if not found.hits and not found.notice:
+def _show_position(results: Results, offset: int, page: int) -> None:
+    if not results.hits and not results.notice:
         render.note("nothing found")
-    last = offset + len(found.hits)
-    more = f"; the next: --page {page + 1}" if found.total > last else ""
-    if found.hits and (more or page > 1):
+    last = offset + len(results.hits)
+    more = f"; the next: --page {page + 1}" if results.total > last else ""
+    if results.hits and (more or page > 1):
         best = f"the best {last}" if page == 1 else f"{offset + 1} to {last} of the best"
-        render.note((best if found.is_partial else f"{offset + 1} to {last} of {_total(found)} hits") + more)
+        render.note((best if results.is_partial else f"{offset + 1} to {last} of {_total(results)} hits") + more)
 
 
-def _total(found: Results) -> str:
-    return f"more than {found.total}" if found.is_capped else str(found.total)
+def _total(results: Results) -> str:
+    return f"more than {results.total}" if results.is_capped else str(results.total)
 
 
-def _show_explanation(found: Results) -> None:
-    understood = found.understood
+def _show_explanation(results: Results) -> None:
+    understood = results.understood
     order = "by words" if understood.words else "latest first"
     if understood.meaning is not None:
         order = f"by both ({understood.literal})" if understood.literal else "by both"
@@ -174,7 +174,7 @@ def _show_explanation(found: Results) -> None:
             "meaning": understood.meaning or "not searched",
             "least cosine": None if understood.floor is None else f"{understood.floor:.2f}",
             "order": order,
-            "results": f"the best {found.total}" if found.is_partial else _total(found),
+            "results": f"the best {results.total}" if results.is_partial else _total(results),
         }
     )
     render.say()

@@ -32,19 +32,20 @@ def history(
 
     with session.reading() as ledger:
         item = resolver.item(ledger, document, documents.settings)
-        found = versions.history(ledger, item.id, limit)
+        view = versions.history(ledger, item.id, limit)
     if as_json:
-        render.show_json(found)
+        render.show_json(view)
         return
     rows = [
-        (_local(one), render.local(one.modified) if one.modified else "", one.sync, one.what) for one in found.versions
+        (_local(version), render.local(version.modified) if version.modified else "", version.sync, version.what)
+        for version in view.versions
     ]
-    render.say(render.clean(f"{found.source}: {found.path} (document {found.document})"))
+    render.say(render.clean(f"{view.source}: {view.path} (document {view.document})"))
     render.show_table(("SINCE", "MODIFIED", "SYNC", "CHANGES"), rows)
-    if found.has_more:
+    if view.has_more:
         render.note(f"older versions are not listed; raise --limit {limit}")
-    elif found.expired:
-        render.note(found.expired)
+    elif view.expired:
+        render.note(view.expired)
 
 
 def diff(document: documents.Document, since: arguments.Since = None, as_json: arguments.Json = False) -> None:
@@ -59,24 +60,24 @@ def diff(document: documents.Document, since: arguments.Since = None, as_json: a
 
     with session.reading() as ledger:
         item = resolver.item(ledger, document, documents.settings)
-        found = versions.diff(ledger, item.id, since)
+        difference = versions.diff(ledger, item.id, since)
     if as_json:
-        render.show_json(found)
+        render.show_json(difference)
         return
-    for sign, one in (("---", found.before), ("+++", found.after)):
-        by_sync = f", sync {one.sync}" if one.sync else ""
-        render.say(render.paint(render.clean(f"{sign} {one.path} ({_local(one)}{by_sync})"), "bold"))
-    for field in found.after.fields:
+    for sign, version in (("---", difference.before), ("+++", difference.after)):
+        by_sync = f", sync {version.sync}" if version.sync else ""
+        render.say(render.paint(render.clean(f"{sign} {version.path} ({_local(version)}{by_sync})"), "bold"))
+    for field in difference.after.fields:
         if field.name != "path":
             render.show_paragraph(f"{field.name}: {field.before or '(none)'} → {field.after or '(none)'}", 4)
-    if not found.after.what:
-        render.note(f"no change since {_local(found.before)}")
-    for line in found.lines:
+    if not difference.after.what:
+        render.note(f"no change since {_local(difference.before)}")
+    for line in difference.lines:
         parts = line.parts if line.marked else [(line.text, line.sign != " ")]
         render.show_change("" if line.sign == "@" else line.sign, parts, _COLOURS.get(line.sign, "dim"))
 
 
-def _local(one: DocumentVersion) -> str:
-    if one.since is None:
-        return "unknown" if one.is_there else "not there"
-    return render.local(one.since)
+def _local(version: DocumentVersion) -> str:
+    if version.since is None:
+        return "unknown" if version.is_there else "not there"
+    return render.local(version.since)

@@ -88,18 +88,18 @@ def _looked_up(path: str, source: str | None) -> WhyView:
     items: tuple[views.ItemWhy, ...] = ()
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
-        found = resolver.find(ledger, path, lambda: settings, source)
-        items = tuple(views.why(ledger, session.home(), row, render.when) for row in found.listed)
+        matches = resolver.find(ledger, path, lambda: settings, source)
+        items = tuple(views.why(ledger, session.home(), row, render.when) for row in matches.listed)
     reasons = [] if items else _why_not(path, entries, resolver.places(path, settings))
     return views.WhyView(path, items, tuple(reasons))
 
 
 def _consent(consents: Sequence[Consent]) -> str | None:
     """Return the consent to a source in words: of several scopes, one without consent first."""
-    first = next((one for one in consents if one.state != "given"), consents[0] if consents else None)
+    first = next((consent for consent in consents if consent.state != "given"), consents[0] if consents else None)
     if first is None or first.state != "given":
         return None if first is None else f"{first.state}: {first.scope}"
-    ends = min((one.expires for one in consents if one.expires), default=None)
+    ends = min((consent.expires for consent in consents if consent.expires), default=None)
     return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
 
 

@@ -38,9 +38,9 @@ def stats(as_json: arguments.Json = False) -> None:
     oldest = min((line.oldest for line in lines if line.oldest), default=None)
     headers = ("SOURCE", "STATE", *(state.upper() for state in _STATES), "OLDEST")
     table = [
-        (one.name, one.state, *(one.jobs.get(state, 0) for state in _STATES), line.oldest or "-")
+        (standing.name, standing.state, *(standing.jobs.get(state, 0) for state in _STATES), line.oldest or "-")
         for line in lines
-        for one in (line.standing,)
+        for standing in (line.standing,)
     ]
     render.show_table(headers, [*table, (*total, oldest or "-")], states={"STATE"})
 
@@ -134,27 +134,27 @@ def import_file(
     """
     from connectors.web.settings import read_addresses
 
-    found = read_addresses(file)
-    if found.refused:
-        render.note(f"{render.clean(file.name)}: {found.refusal}")
-    _enqueue([one.address for one in found.addresses], hosts or [], agreed, reason)
+    seed = read_addresses(file)
+    if seed.refused:
+        render.note(f"{render.clean(file.name)}: {seed.refusal}")
+    _enqueue([entry.address for entry in seed.addresses], hosts or [], agreed, reason)
 
 
 def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
     from deployments.actions import inbox, outcomes
 
     desk = session.desk()
-    given = inbox.listed(desk, addresses)
-    if not agreed and not hosts and render.interactive() and (asked := inbox.new_hosts(desk, given)):
-        consent.confirm(inbox.INBOX, dict.fromkeys(asked, "its pages with these addresses"))
+    web_addresses = inbox.listed(desk, addresses)
+    if not agreed and not hosts and render.interactive() and (unknown_hosts := inbox.new_hosts(desk, web_addresses)):
+        consent.confirm(inbox.INBOX, dict.fromkeys(unknown_hosts, "its pages with these addresses"))
         agreed = True
-    done = inbox.enqueue(desk, given, session.operator(), reason, hosts=hosts, consented=agreed)
-    render.say(outcomes.enqueued(inbox.INBOX, done))
-    if done.waiting:
+    result = inbox.enqueue(desk, web_addresses, session.operator(), reason, hosts=hosts, consented=agreed)
+    render.say(outcomes.enqueued(inbox.INBOX, result))
+    if result.waiting:
         render.say(
-            f"Not read without consent to their hosts: {done.waiting:,}; see `catchment consent show {inbox.INBOX}`"
+            f"Not read without consent to their hosts: {result.waiting:,}; see `catchment consent show {inbox.INBOX}`"
         )
-    if done.run is None:
+    if result.run is None:
         starts = "see `catchment status`" if session.running() else "start Catchment: `catchment up --detach`"
         render.say(f"No sync was started; {starts}")
 

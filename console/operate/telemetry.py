@@ -39,16 +39,16 @@ def export(
     from catchment.views.telemetry.gauges import current
 
     with session.reading() as ledger:
-        found = current(ledger, session.home())
+        tally = current(ledger, session.home())
     match form:
         case Format.PROMETHEUS:
-            text = exposition.prometheus(found).decode()
+            text = exposition.prometheus(tally).decode()
         case Format.JSON:
-            text = exposition.as_json(found)
+            text = exposition.as_json(tally)
         case Format.CSV:
-            text = exposition.as_csv(found)
+            text = exposition.as_csv(tally)
     if to is None:
         render.say(text.rstrip("\n"))
     else:
         to.write_text(text, encoding="utf-8")
-        render.note(f"{len(found):,} series were written to {to.name}")
+        render.note(f"{len(tally):,} series were written to {to.name}")

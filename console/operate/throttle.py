@@ -33,13 +33,13 @@ def show(as_json: arguments.Json = False) -> None:
     """
     from catchment.views import throttling
 
-    found = throttling.Throttling()
+    limits_view = throttling.Throttling()
     with suppress(NotFound), session.reading() as ledger:
-        found = throttling.overview(ledger)
+        limits_view = throttling.overview(ledger)
     if as_json:
-        render.show_json(found)
-    elif found != throttling.Throttling():
-        _print(found)
+        render.show_json(limits_view)
+    elif limits_view != throttling.Throttling():
+        _print(limits_view)
     else:
         render.note("no limits are set and no host was contacted yet; see `catchment throttle set --help`")
 
@@ -72,7 +72,7 @@ def set_rule(
 
     Example: catchment throttle set mail --per-hour 500 --blackout "08:00-18:00 mon-fri"
     """
-    given: dict[str, Any] = {
+    limits_by_name: dict[str, Any] = {
         name: value
         for name, value in {
             "profile": profile,
@@ -83,11 +83,11 @@ def set_rule(
         }.items()
         if value
     }
-    if not given:
+    if not limits_by_name:
         raise BadInput("options: none given; see `catchment throttle set --help`")
     from deployments.actions import limits, outcomes
 
-    canonical, rule = limits.change(session.desk(), scope, session.operator(), reason, **given)
+    canonical, rule = limits.change(session.desk(), scope, session.operator(), reason, **limits_by_name)
     render.say(outcomes.LIMITED.format(canonical, rule))
 
 
@@ -151,8 +151,8 @@ def history(
     Example: catchment throttle history --limit 20
     """
     with session.reading() as ledger:
-        found = ledger.history.decisions(_EVENTS, limit)
-    events = [event for event in found if since is None or event.at >= since]
+        decisions = ledger.history.decisions(_EVENTS, limit)
+    events = [event for event in decisions if since is None or event.at >= since]
     if as_json:
         render.show_json(events)
     elif events:
@@ -169,23 +169,23 @@ def _pause(name: str, on: bool, reason: str) -> None:
     render.say(again if on else outcomes.RESUMED.format(canonical))
 
 
-def _print(found: Throttling) -> None:
-    if found.rules:
-        render.show_table(("SCOPE", "SINCE", "RULE"), [(one.scope, one.since, _rule(one)) for one in found.rules])
-    if found.hosts:
+def _print(limits_view: Throttling) -> None:
+    if limits_view.rules:
+        render.show_table(("SCOPE", "SINCE", "RULE"), [(row.scope, row.since, _rule(row)) for row in limits_view.rules])
+    if limits_view.hosts:
         render.say()
-        busy = {place.host: place for place in found.places}
+        busy = {place.host: place for place in limits_view.places}
         render.show_table(
             ("HOST", "PER SECOND", "TOKENS", "FACTOR", "LEFT", "TRANSFERS", "NOT BEFORE"),
-            [_host(host, busy.get(host.host.partition("#")[0])) for host in found.hosts],
+            [_host(host, busy.get(host.host.partition("#")[0])) for host in limits_view.hosts],
         )
-    if found.breakers:
+    if limits_view.breakers:
         render.say()
         render.show_table(
             ("BREAKER", "STATE", "FAILURES", "UNTIL"),
             [
-                (one.name, one.state, one.failures, "reset (login refused)" if one.until_reset else one.until)
-                for one in found.breakers
+                (row.name, row.state, row.failures, "reset (login refused)" if row.until_reset else row.until)
+                for row in limits_view.breakers
             ],
         )
         render.say("Close a breaker: `catchment throttle reset-breaker NAME`.")

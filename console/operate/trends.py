@@ -68,17 +68,17 @@ def show(
     """
     from catchment.views.telemetry.trends import TrendRange, trends
 
-    asked = f"{hours}h" if hours and not days else f"{days}d" if days and not hours else TrendRange.DAY.value
-    if asked not in list(TrendRange) or (hours and days):
+    period = f"{hours}h" if hours and not days else f"{days}d" if days and not hours else TrendRange.DAY.value
+    if period not in list(TrendRange) or (hours and days):
         raise BadInput("--hours, --days: choose --hours 1, --hours 24 or --days 30")
-    chosen = TrendRange(asked)
+    chosen = TrendRange(period)
     with session.reading() as ledger:
-        found = trends(ledger, chosen, source, ledger.now())
+        view = trends(ledger, chosen, source, ledger.now())
     if as_json:
-        render.show_json(found)
+        render.show_json(view)
         return
     rows = []
-    for trend in found.trends:
+    for trend in view.trends:
         name = _NAMES[trend.name]
         rows.append(_row(f"{name} p95" if trend.half else name, trend, trend.values))
         if trend.half:

@@ -112,26 +112,26 @@ def show(number: Number, as_json: arguments.Json = False) -> None:
     if as_json:
         render.show_json(view)
         return
-    found = view.backfill
+    backfill = view.backfill
     render.show_fields(
         {
-            "backfill": found.id,
-            "source": found.source,
-            "state": found.state,
-            "reason": found.reason,
-            "work": described(found.selection),
-            "progress": _progress(found),
-            "failed": found.quarantined or None,
-            "not readable": found.survey.unreadable or None,
-            "planned": found.created,
-            "by": found.created_by,
-            "started": found.started,
+            "backfill": backfill.id,
+            "source": backfill.source,
+            "state": backfill.state,
+            "reason": backfill.reason,
+            "work": described(backfill.selection),
+            "progress": _progress(backfill),
+            "failed": backfill.quarantined or None,
+            "not readable": backfill.survey.unreadable or None,
+            "planned": backfill.created,
+            "by": backfill.created_by,
+            "started": backfill.started,
             "changed texts": view.changed or None,
         }
     )
     if view.largest:
         render.say()
-        rows = [(one.document, one.path, one.was, one.now) for one in view.largest]
+        rows = [(change.document, change.path, change.was, change.now) for change in view.largest]
         render.show_table(("DOCUMENT", "ITEM", "CHARACTERS BEFORE", "NOW"), rows)
         render.say("What changed in one: `catchment diff DOCUMENT`.")
 
@@ -258,13 +258,13 @@ def replay(
             names, items = [shown.source], (shown.item_id,)
         else:
             names = (
-                [one.name for one in ledger.sources.all()] if everything else [ledger.sources.get(source or "").name]
+                [row.name for row in ledger.sources.all()] if everything else [ledger.sources.get(source or "").name]
             )
     what = BackfillSelection(stage, items=items)
-    wanted = [(name, what) for name in names]
+    selections = [(name, what) for name in names]
     wait |= document is not None
     before = datetime.now(UTC)
-    started = _plan(wanted, dry_run=dry_run, wait=wait, reason=reason, as_json=as_json, keep=False)
+    started = _plan(selections, dry_run=dry_run, wait=wait, reason=reason, as_json=as_json, keep=False)
     if document is not None and started and not as_json:
         versions.diff(document, before)
 
@@ -282,7 +282,7 @@ def described(what: BackfillSelection) -> str:
 
 
 def _plan(
-    wanted: Sequence[tuple[str, BackfillSelection]],
+    selections: Sequence[tuple[str, BackfillSelection]],
     *,
     dry_run: bool,
     wait: bool,
@@ -298,28 +298,28 @@ def _plan(
 
     desk, operator = session.desk(), session.operator()
     if dry_run and not keep:
-        surveys = [backfills.SourceSurvey(name, backfills.survey(desk, name, what)) for name, what in wanted]
+        surveys = [backfills.SourceSurvey(name, backfills.survey(desk, name, what)) for name, what in selections]
         if as_json:
             render.show_json(surveys)
         else:
-            rows = [(one.source, one.survey.total, one.survey.unreadable) for one in surveys]
+            rows = [(row.source, row.survey.total, row.survey.unreadable) for row in surveys]
             render.show_table(("SOURCE", "TO READ AGAIN", "NOT KEPT"), rows)
         return False
     if not dry_run:
         desk.require_running()
     planned: list[Backfill] = []
-    for name, what in wanted:
+    for name, what in selections:
         try:
-            one = backfills.plan(desk, name, what, operator, reason)
-            if one is not None and not dry_run:
-                backfills.start(desk, one.id, operator, reason)
-            planned += filter(None, [one])
+            plan = backfills.plan(desk, name, what, operator, reason)
+            if plan is not None and not dry_run:
+                backfills.start(desk, plan.id, operator, reason)
+            planned += filter(None, [plan])
         except UserError as error:
-            if len(wanted) == 1:
+            if len(selections) == 1:
                 raise
             render.note(f"left out: {error}")
     if wait and not dry_run:
-        planned = _finished([one.id for one in planned])
+        planned = _finished([backfill.id for backfill in planned])
     if as_json:
         render.show_json(planned)
     elif not planned:
@@ -330,7 +330,7 @@ def _plan(
     elif wait:
         _table(planned)
     else:
-        _started([one.id for one in planned])
+        _started([backfill.id for backfill in planned])
     return bool(planned) and not dry_run
 
 
@@ -338,9 +338,9 @@ def _finished(numbers: Sequence[int]) -> list[Backfill]:
     """Wait until these backfills do not run any more, and return them."""
     with session.reading() as ledger:
         while True:
-            found = [ledger.backfills.get(number) for number in numbers]
-            if not any(one.is_running for one in found):
-                return found
+            rows = [ledger.backfills.get(number) for number in numbers]
+            if not any(backfill.is_running for backfill in rows):
+                return rows
             time.sleep(_LOOK_SECONDS)
 
 
@@ -364,10 +364,18 @@ def _paths(file: Path) -> list[str]:
 def _table(rows: Sequence[Backfill]) -> None:
     headers = ("BACKFILL", "SOURCE", "STATE", "WORK", "PROGRESS", "FAILED")
     table = [
-        (one.id, one.source, one.state, described(one.selection), _progress(one), one.quarantined or "") for one in rows
+        (
+            backfill.id,
+            backfill.source,
+            backfill.state,
+            described(backfill.selection),
+            _progress(backfill),
+            backfill.quarantined or "",
+        )
+        for backfill in rows
     ]
     render.show_table(headers, table, states={"STATE"})
 
 
-def _progress(one: Backfill) -> str:
-    return f"{one.done:,} of {one.total:,}"
+def _progress(backfill: Backfill) -> str:
+    return f"{backfill.done:,} of {backfill.total:,}"

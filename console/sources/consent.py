@@ -38,12 +38,12 @@ def list_consents(as_json: arguments.Json = False) -> None:
 
     Example: catchment consent list
     """
-    found = _all(None)
+    consents = _all(None)
     if as_json:
-        render.show_json(found)
-    elif found:
+        render.show_json(consents)
+    elif consents:
         headers = ("SOURCE", "SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY")
-        rows = [(one.source, one.scope, one.state, _until(one), one.given, one.by) for one in found]
+        rows = [(row.source, row.scope, row.state, _until(row), row.given, row.by) for row in consents]
         render.show_table(headers, rows, states={"CONSENT"})
     else:
         render.note("no sources yet; see `catchment sources add --help`")
@@ -67,8 +67,8 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     not_read = "no longer read with the current settings" if name in desk.entries() else "as set on its host"
     cells = []
     for row in view.scopes:
-        one = row.consent
-        facts = (one.state, one.expires, one.given, one.by) if one else ("asked", None, None, None)
+        consent = row.consent
+        facts = (consent.state, consent.expires, consent.given, consent.by) if consent else ("asked", None, None, None)
         cells.append((row.scope, *facts, row.reads or not_read))
     render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
     _print_hosts(name, [row.consent for row in view.scopes if row.consent])
@@ -153,7 +153,7 @@ def revoke(
     return 0 if proof.holds else 1
 
 
-def is_agreed(entry: SourceEntry, *, given: bool = False, until: datetime | None = None) -> bool:
+def is_agreed(entry: SourceEntry, *, agreed: bool = False, until: datetime | None = None) -> bool:
     """Ask for consent to a new source if it reads data from outside this machine. Return whether it was given.
 
     Args:
@@ -164,8 +164,8 @@ def is_agreed(entry: SourceEntry, *, given: bool = False, until: datetime | None
     from catchment.sync.preflight import scopes_of
 
     scopes = scopes_of(session.desk().connector(entry))
-    if given or not scopes or not render.interactive():
-        return given
+    if agreed or not scopes or not render.interactive():
+        return agreed
     confirm(entry.name, scopes, until)
     return True
 
@@ -208,11 +208,11 @@ def _all(name: str | None) -> list[Consent]:
         return []
 
 
-def _print_hosts(name: str, found: Sequence[Consent]) -> None:
+def _print_hosts(name: str, consents: Sequence[Consent]) -> None:
     """Print which hosts have not deleted the data of a source whose consent was withdrawn."""
-    for host in sorted({host for consent in found for host in consent.hosts}):
+    for host in sorted({host for consent in consents for host in consent.hosts}):
         render.say(f"{host}: has not deleted its data; if it is gone for good: catchment leave {host}")
-    if not (withdrawn := [consent.withdrawn for consent in found if consent.withdrawn]):
+    if not (withdrawn := [consent.withdrawn for consent in consents if consent.withdrawn]):
         return
     with session.reading() as ledger:
         left = ledger.purging.unconfirmed(ledger.sources.get(name).id, min(withdrawn))

@@ -60,11 +60,11 @@ def show_sync(
     from catchment.views.work import syncs
 
     with session.reading() as ledger:
-        found = syncs.sync_and_changes(ledger, sync, limit=limit)
+        sync_view = syncs.sync_and_changes(ledger, sync, limit=limit)
     if as_json:
-        render.show_json(found)
+        render.show_json(sync_view)
         return
-    view = found.sync
+    view = sync_view.sync
     row = view.sync
     render.show_fields(
         {
@@ -82,13 +82,13 @@ def show_sync(
     )
     paths = [
         (kind, f"{change.path} (was {change.moved_from})" if change.moved_from else change.path)
-        for kind, changes in found.changes.items()
+        for kind, changes in sync_view.changes.items()
         for change in changes.rows
     ]
     if paths:
         render.say()
         render.show_table(("CHANGE", "PATH"), paths[:limit])
-        if (more := sum(changes.total for changes in found.changes.values()) - len(paths[:limit])) > 0:
+        if (more := sum(changes.total for changes in sync_view.changes.values()) - len(paths[:limit])) > 0:
             render.say(f"and {more:,} more; see --limit")
 
 

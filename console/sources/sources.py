@@ -104,15 +104,15 @@ def add(
 
     Example: catchment sources add obsidian ~/Vault --name notes --watch
     """
-    given = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
+    values = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
     if priority:
-        given["priority"] = priority
+        values["priority"] = priority
     from deployments.actions import outcomes, sources
     from deployments.actions.desk import Timing
 
-    new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce, on))
+    new = sources.NewSource(kind, location, name, values, Timing(every, cron, rrule, watch, debounce, on))
     until = consent.end_of(agreed_for)
-    agreed = consent.is_agreed(new.written(session.desk()), given=agreed, until=until)
+    agreed = consent.is_agreed(new.written(session.desk()), agreed=agreed, until=until)
     result = sources.add(session.desk(), new, session.operator(), reason, consented=agreed, until=until)
     render.say(render.clean(outcomes.ADDED.format(name, result)))
     if session.running():
@@ -153,11 +153,11 @@ def set_source(
     from deployments.actions.desk import Timing
 
     desk = session.desk()
-    given = settings(assignments or []) | ({"priority": priority} if priority else {})
+    values = settings(assignments or []) | ({"priority": priority} if priority else {})
     timing = Timing(every, cron, rrule, watch, debounce)
-    if not given and timing == Timing():
+    if not values and timing == Timing():
         raise BadInput("KEY=VALUE: nothing to change; see `catchment sources set --help`")
-    entry = desk.revised(old := desk.entry(name), given, timing)
+    entry = desk.revised(old := desk.entry(name), values, timing)
     changed = sources.differences(old, entry)
     if dry_run:
         _show_changes(changed)
@@ -320,8 +320,13 @@ def probe(name: session.SourceName) -> None:
 def _show_changes(changed: list[ChangedSetting]) -> None:
     if changed:
         rows = [
-            (one.key, _value(one.key, one.before), _value(one.key, one.after), "yes" if one.is_identity else "no")
-            for one in changed
+            (
+                setting.key,
+                _value(setting.key, setting.before),
+                _value(setting.key, setting.after),
+                "yes" if setting.is_identity else "no",
+            )
+            for setting in changed
         ]
         render.show_table(("SETTING", "NOW", "NEW", "IDENTITY"), rows)
 

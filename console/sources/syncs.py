@@ -182,14 +182,14 @@ def _standing(name: str) -> SourceStanding | None:
     from catchment.views import sources
 
     try:
-        found = [line.standing for line in web_process.fetch(session.home(), "/sources", list[sources.SourceLine])]
+        rows = [line.standing for line in web_process.fetch(session.home(), "/sources", list[sources.SourceLine])]
     except PageSilent:
         try:
             with session.reading() as ledger:
-                found = sources.standings(ledger, session.home())
+                rows = sources.standings(ledger, session.home())
         except NotFound:
             return None
-    return next((one for one in found if one.name == name), None)
+    return next((row for row in rows if row.name == name), None)
 
 
 def _report(name: str, view: RunView, started: datetime, publish: Publish | None) -> int:
@@ -234,8 +234,8 @@ def _earlier(name: str, last: LastSync, started: datetime) -> str:
         with suppress(PageSilent):
             for row in web_process.fetch(session.home(), f"/sources/{name}", SourceView).syncs:
                 is_recent = row.ended is not None and row.ended > started - _RECENT
-                if is_recent and (done := arguments.summary(row.summary)) != arguments.NOTHING:
-                    return f"; {done} by the sync {render.when(row.ended)}"
+                if is_recent and (effects := arguments.summary(row.summary)) != arguments.NOTHING:
+                    return f"; {effects} by the sync {render.when(row.ended)}"
     return ""
 
 

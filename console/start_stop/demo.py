@@ -123,9 +123,9 @@ def _add(source: _Source) -> None:
 
     desk = session.desk()
     if source.name not in desk.entries():
-        given = {"exclude": list(source.exclude)} if source.exclude else {}
+        settings = {"exclude": list(source.exclude)} if source.exclude else {}
         timing = Timing(watch=source.is_watched)
-        new = sources.NewSource(source.kind, str(source.folder), source.name, given, timing)
+        new = sources.NewSource(source.kind, str(source.folder), source.name, settings, timing)
         render.say(f"Added {source.name}: {sources.add(desk, new, session.operator())}")
 
 
@@ -193,8 +193,8 @@ def _await_embeddings(source: str) -> None:
     render.say("Embedding the passages for search by meaning …")
     ends = time.monotonic() + _EMBEDDED_SECONDS
     while time.monotonic() < ends:
-        found = find(_SEARCHES[0][0], None, "both", limit=1)
-        if not found.meaning_off and source not in found.incomplete:
+        results = find(_SEARCHES[0][0], None, "both", limit=1)
+        if not results.meaning_off and source not in results.incomplete:
             return
         time.sleep(0.5)
 
@@ -203,9 +203,9 @@ def _show_searches(source: str) -> None:
     for words, shows in _SEARCHES:
         query = f"{words} source:{source}"
         render.say(f"\ncatchment search {query}    # {shows}")
-        found = find(query, None, "both", limit=2)
-        show_understanding(found)
-        for hit in found.hits:
+        results = find(query, None, "both", limit=2)
+        show_understanding(results)
+        for hit in results.hits:
             show_hit(hit)
     render.say(f'\ncatchment related "{_RELATED}"    # links, and notes with a similar meaning')
     related(_RELATED)

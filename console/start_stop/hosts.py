@@ -85,13 +85,13 @@ def hosts(as_json: arguments.Json = False) -> None:
 
     try:
         with session.reading() as ledger:
-            found = standings(ledger, latest_report(session.home()))
+            rows = standings(ledger, latest_report(session.home()))
     except NotFound:
-        found = []
+        rows = []
     if as_json:
-        render.show_json(found)
+        render.show_json(rows)
         return
-    if not found:
+    if not rows:
         render.note("no hosts: this home has its library to itself; share it with `catchment join`")
         return
     render.show_table(
@@ -106,10 +106,10 @@ def hosts(as_json: arguments.Json = False) -> None:
                 host.version.partition(" ")[0],
                 "yes" if host.takes_any else "no",
             )
-            for host in found
+            for host in rows
         ],
         states={"STATE"},
     )
-    for host in found:
+    for host in rows:
         if host.problem:
             render.say(render.paint(f"{host.name}: {host.problem}", "yellow"))

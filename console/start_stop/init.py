@@ -194,7 +194,7 @@ def _vaults() -> list[Path]:
             for vault in json.loads(file.read_bytes())["vaults"].values():
                 opened[Path(vault["path"])] = int(vault["ts"])
     listed = sorted(opened, key=opened.__getitem__, reverse=True)
-    usual = [found.parent for base in (home, home / "Documents") for found in sorted(base.glob("*/.obsidian"))]
+    usual = [marker.parent for base in (home, home / "Documents") for marker in sorted(base.glob("*/.obsidian"))]
     return [vault for vault in dict.fromkeys([*listed, *usual]) if (vault / ".obsidian").is_dir()]
 
 

@@ -78,8 +78,8 @@ def _since(content: bytes, since: datetime | None) -> Iterator[bytes]:
     """Yield the lines since a time. A line without a time belongs to the one before it."""
     is_shown = since is None
     for line in content.splitlines():
-        if since is not None and (found := _TIME.match(line)):
-            is_shown = datetime.fromisoformat(found[1].decode()) >= since
+        if since is not None and (match := _TIME.match(line)):
+            is_shown = datetime.fromisoformat(match[1].decode()) >= since
         if is_shown:
             yield line
 

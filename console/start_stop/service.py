@@ -195,9 +195,9 @@ def _owner(home: Home) -> str:
 
 def _systemd(program: str, system: bool, remedy: str) -> list[str]:
     """Return the beginning of a command. Raises NotFound if this machine has no systemd."""
-    if (found := shutil.which(program)) is None:
+    if (path := shutil.which(program)) is None:
         raise NotFound(f"systemd: not found on this machine; {remedy}")
-    return [Path(found).name, *([] if system else ["--user"])]
+    return [Path(path).name, *([] if system else ["--user"])]
 
 
 def _require_installed(system: bool) -> None:

@@ -54,17 +54,17 @@ def status(
 def _is_well(as_json: bool) -> bool:
     """Show the status. Return whether the system runs without incidents."""
     server = session.running()
-    found = _overview(server)
+    overview = _overview(server)
     if as_json:
-        render.show_json(found)
+        render.show_json(overview)
     else:
         if server and not session.transition():
-            render.say(_sentence(server, found))
-        _print(server, found)
-        if found.is_restore_unfinished:
+            render.say(_sentence(server, overview))
+        _print(server, overview)
+        if overview.is_restore_unfinished:
             text = "An interrupted restore: the settings are not restored yet; finish it with `catchment up --detach`"
             render.say(render.paint(text, "yellow"))
-    return found.server.answers and not found.incidents
+    return overview.server.answers and not overview.incidents
 
 
 def _overview(server: Running | None) -> Overview:
@@ -84,24 +84,24 @@ def _overview(server: Running | None) -> Overview:
         return library.overview(None, session.home(), url, report)
 
 
-def _sentence(server: Running, found: Overview) -> str:
+def _sentence(server: Running, overview: Overview) -> str:
     """Return whether all is well, and if not, what, since when and what helps."""
-    if not found.incidents and web_process.WebAddress.read(session.home()) is None:
+    if not overview.incidents and web_process.WebAddress.read(session.home()) is None:
         if datetime.now(UTC) - server.started < _WEB_START:
             return "Starting: incidents are judged in a moment."
         text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."
         return render.paint(text, "yellow")
-    text = render.clean(found.sentence)
-    return render.paint(text, "red") if found.incidents else text
+    text = render.clean(overview.sentence)
+    return render.paint(text, "red") if overview.incidents else text
 
 
-def _print(server: Running | None, found: Overview) -> None:
+def _print(server: Running | None, overview: Overview) -> None:
     membership = Membership.of(session.home())
     if membership and membership.problem:
         render.say(render.paint(membership.problem, "yellow"))
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
-    elif server and found.server.answers:
+    elif server and overview.server.answers:
         render.say(
             f"Host {membership.name}; server at {server.url}" if membership else f"Server running at {server.url}"
         )
@@ -117,38 +117,40 @@ def _print(server: Running | None, found: Overview) -> None:
         )
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
-    if worker := found.worker:
+    if worker := overview.worker:
         from catchment.views import health
 
         now = datetime.now(UTC)
         load = health.worker(now, worker, now)
         text = "; ".join(filter(None, (f"Worker: {load.message}", load.remedy)))
         render.say(render.paint(render.clean(text), "yellow") if load.remedy else text)
-    if found.meaning and found.meaning.total:
-        text = render.clean(found.meaning)
+    if overview.meaning and overview.meaning.total:
+        text = render.clean(overview.meaning)
         render.say(f"{text[0].upper()}{text[1:]}")
-    if found.raw_bytes:
-        render.say(f"Raw content: {render.size(found.raw_bytes)}")
-    if server and (failed := found.failed_checks):
-        text = f"{render.count(failed, 'check')} failed {render.when(found.checked)}"
+    if overview.raw_bytes:
+        render.say(f"Raw content: {render.size(overview.raw_bytes)}")
+    if server and (failed := overview.failed_checks):
+        text = f"{render.count(failed, 'check')} failed {render.when(overview.checked)}"
         render.say(render.paint(f"Health: {text}; see `catchment health`", "yellow"))
-    if not found.sources:
+    if not overview.sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return
     render.say()
     render.show_table(
         ("SOURCE", "KIND", "STATE", "DOCUMENTS", "WAITING", "QUARANTINED", "WATCHED", "NEXT RUN", "LAST SYNC"),
-        [_row(source) for source in found.sources],
+        [_row(source) for source in overview.sources],
         states={"STATE"},
     )
-    for line in _limits(found.sources, found.hosts):
+    for line in _limits(overview.sources, overview.hosts):
         render.say(render.clean(line))
-    for one in found.backfills:
-        render.say(f"{one.source}: backfill {one.id} {one.state}, {one.done:,} of {one.total:,} done")
-    for sink in found.sinks:
+    for backfill in overview.backfills:
+        render.say(
+            f"{backfill.source}: backfill {backfill.id} {backfill.state}, {backfill.done:,} of {backfill.total:,} done"
+        )
+    for sink in overview.sinks:
         if not sink.error and (sink.state == "paused" or sink.waiting):
             render.say(f"Sink {sink.name}: {sink.state}, {render.count(sink.waiting, 'document')} waiting")
-    for warning in _warnings(found):
+    for warning in _warnings(overview):
         render.say(render.paint(render.clean(warning), "yellow"))
 
 
@@ -200,11 +202,11 @@ def _quota(name: str, unit: str, quota: QuotaStatus | None) -> Iterator[str]:
         yield f"{name}: {quota.left} of {quota.allowed} {unit} left {until}"
 
 
-def _warnings(found: Overview) -> Iterator[str]:
-    for one in found.problems:
-        if one.reason != "host.throttled":  # The line about the limit also has its end.
-            yield f"{one.subject.partition(':')[2]}: {one.message}; {one.remedy}"
-    for source in found.sources:
+def _warnings(overview: Overview) -> Iterator[str]:
+    for condition in overview.problems:
+        if condition.reason != "host.throttled":  # The line about the limit also has its end.
+            yield f"{condition.subject.partition(':')[2]}: {condition.message}; {condition.remedy}"
+    for source in overview.sources:
         if source.state == "paused":
             yield from _waits(source.waits[:1])
         if source.quarantined:

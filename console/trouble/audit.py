@@ -36,13 +36,13 @@ def list_events(
     from catchment.audit.verify import visible
 
     with session.reading() as ledger:
-        found = acts(ledger, source, actor, since, limit)
+        events = acts(ledger, source, actor, since, limit)
     if as_json:
-        render.show_json(found)
-    elif found:
+        render.show_json(events)
+    elif events:
         table = [
-            (one.number, one.at, *map(visible, (one.actor, one.event, one.source or "", one.reason or "")))
-            for one in found
+            (event.number, event.at, *map(visible, (event.actor, event.event, event.source or "", event.reason or "")))
+            for event in events
         ]
         render.show_table(("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"), table)
     else:
@@ -61,22 +61,22 @@ def verify(as_json: arguments.Json = False) -> None:
     from catchment.audit.verify import visible
 
     with session.reading() as ledger:
-        found = chain.verify(session.home(), ledger)
+        result = chain.verify(session.home(), ledger)
     if as_json:
-        render.show_json(found)
+        render.show_json(result)
     else:
-        for problem in found.problems:
+        for problem in result.problems:
             render.say(f"✗ {visible(problem)}")
-        if not found.problems:
-            signed = f"{found.signed:,} of them signed, by {render.count(found.checkpoints, 'checkpoint')}"
-            erased = f", {found.erased:,} erased" if found.erased else ""
-            render.say(f"intact: {found.rows:,} rows of the history, {signed}{erased}")
-        for restored in found.restored:
+        if not result.problems:
+            signed = f"{result.signed:,} of them signed, by {render.count(result.checkpoints, 'checkpoint')}"
+            erased = f", {result.erased:,} erased" if result.erased else ""
+            render.say(f"intact: {result.rows:,} rows of the history, {signed}{erased}")
+        for restored in result.restored:
             render.say(f"{restored.why}: {restored}")
-    if found.problems:
+    if result.problems:
         render.note(
             "if an older copy was put in place of the ledger, `catchment restore FILE` with that copy signs it"
-            if found.is_older
+            if result.is_older
             else "restore the latest backup; to prove the history only from now on, move `audit/checkpoints` away"
         )
         raise typer.Exit(1)
@@ -137,16 +137,16 @@ def compare(
     from catchment.audit.comparison import compare as compared
 
     with session.reading() as ledger:
-        found = compared(session.home(), ledger, file.expanduser().absolute(), key)
+        comparison = compared(session.home(), ledger, file.expanduser().absolute(), key)
     if as_json:
-        render.show_json(found)
+        render.show_json(comparison)
         return
-    render.say(f"signed with {found.key}, {found.owner}")
+    render.say(f"signed with {comparison.key}, {comparison.owner}")
     for fate in Fate:
-        numbers = [number for number, its in found.fates.items() if its is fate]
+        numbers = [number for number, its in comparison.fates.items() if its is fate]
         named = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         render.say(f"{fate}: {len(numbers):,}{f' (document {named})' if numbers and fate != Fate.SAME else ''}")
-    render.say(f"new: {found.new:,}")
+    render.say(f"new: {comparison.new:,}")
 
 
 @app.command()

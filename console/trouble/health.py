@@ -26,14 +26,21 @@ def health(as_json: arguments.Json = False) -> int:
     return show(examine(session.home()), as_json)
 
 
-def show(found: Sequence[Condition], as_json: bool) -> int:
+def show(conditions: Sequence[Condition], as_json: bool) -> int:
     """Print conditions with their remedies. Return the exit code."""
     from catchment.views.health import HealthReport
 
-    report = HealthReport.of(found, datetime.now(UTC))
+    report = HealthReport.of(conditions, datetime.now(UTC))
     if as_json:
         render.show_json(report)
     else:
-        rows = [(one.probe, one.verdict, one.message + (f" → {one.remedy}" if one.remedy else "")) for one in found]
+        rows = [
+            (
+                condition.probe,
+                condition.verdict,
+                condition.message + (f" → {condition.remedy}" if condition.remedy else ""),
+            )
+            for condition in conditions
+        ]
         render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
     return int(report.verdict == "fail")

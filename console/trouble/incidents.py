@@ -38,8 +38,16 @@ def list_incidents(
         render.show_table(
             ("N", "STATE", "REASON", "ABOUT", "SINCE", "UNTIL", "MESSAGE"),
             [
-                (one.id or "-", _state(one), one.reason, one.about, one.opened_at, one.closed_at, one.message)
-                for one in rows
+                (
+                    incident.id or "-",
+                    _state(incident),
+                    incident.reason,
+                    incident.about,
+                    incident.opened_at,
+                    incident.closed_at,
+                    incident.message,
+                )
+                for incident in rows
             ],
             states={"STATE"},
         )
@@ -56,32 +64,34 @@ def show_incident(number: Number, as_json: arguments.Json = False) -> None:
     from catchment.views.telemetry import incidents as views
 
     with session.reading() as ledger:
-        found = views.incident(ledger, number)
+        view = views.incident(ledger, number)
     if as_json:
-        render.show_json(found)
+        render.show_json(view)
         return
     render.show_fields(
         {
-            "incident": found.id,
-            "state": _state(found),
-            "reason": f"{found.reason}: {found.help}",
-            "about": found.about,
-            "message": found.message,
-            "what helps": found.remedy,
-            "runbook": found.runbook,
-            "since": found.opened_at,
-            "until": found.closed_at,
-            "acknowledged": found.acknowledged_at,
-            "note": found.note,
-            "syncs": ", ".join(map(str, found.affects.syncs)) or None,
-            "items": len(found.affects.items) or None,
+            "incident": view.id,
+            "state": _state(view),
+            "reason": f"{view.reason}: {view.help}",
+            "about": view.about,
+            "message": view.message,
+            "what helps": view.remedy,
+            "runbook": view.runbook,
+            "since": view.opened_at,
+            "until": view.closed_at,
+            "acknowledged": view.acknowledged_at,
+            "note": view.note,
+            "syncs": ", ".join(map(str, view.affects.syncs)) or None,
+            "items": len(view.affects.items) or None,
         }
     )
     render.say()
-    render.show_table(("TIME", "EVENT", "TEXT"), [(one.at, one.event, one.text) for one in found.timeline])
-    if found.affects.items:
+    render.show_table(("TIME", "EVENT", "TEXT"), [(moment.at, moment.event, moment.text) for moment in view.timeline])
+    if view.affects.items:
         render.say()
-        render.show_table(("JOB", "REASON", "ITEM"), [(one.job, one.reason, one.item) for one in found.affects.items])
+        render.show_table(
+            ("JOB", "REASON", "ITEM"), [(entry.job, entry.reason, entry.item) for entry in view.affects.items]
+        )
 
 
 @app.command("ack")
@@ -105,5 +115,5 @@ def acknowledge(
         render.say(outcomes.ACKNOWLEDGED.format(number))
 
 
-def _state(one: IncidentView) -> str:
-    return "acknowledged" if one.state == "open" and one.acknowledged_at else one.state
+def _state(incident: IncidentView) -> str:
+    return "acknowledged" if incident.state == "open" and incident.acknowledged_at else incident.state

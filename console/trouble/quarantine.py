@@ -183,23 +183,23 @@ def stats(as_json: arguments.Json = False) -> None:
     from catchment.views import trouble
 
     with session.reading() as ledger:
-        found = trouble.quarantine(ledger)
+        view = trouble.quarantine(ledger)
     if as_json:
-        render.show_json(found)
+        render.show_json(view)
         return
-    if found.clusters:
-        rows = [(name, reason, number) for name, its in found.sources.items() for reason, number in its.items()]
+    if view.clusters:
+        rows = [(name, reason, number) for name, its in view.sources.items() for reason, number in its.items()]
         render.show_table(("SOURCE", "REASON", "ITEMS"), rows)
         render.say()
-        causes = [(c.id, c.count, c.error, c.message) for c in found.clusters]
+        causes = [(c.id, c.count, c.error, c.message) for c in view.clusters]
         render.show_table(("CLUSTER", "ITEMS", "ERROR", "MESSAGE"), causes)
         render.say("Retry all with one cause: `catchment quarantine retry --all --cluster CLUSTER`.")
     else:
         render.note("the quarantine is empty")
-    if found.retries:
+    if view.retries:
         render.say()
         headers = ("KIND", "REASON", "FAILED", "NEXT AFTER", "RECOVERED", "QUARANTINED", "SHARE")
-        render.show_table(headers, map(_retries, found.retries))
+        render.show_table(headers, map(_retries, view.retries))
 
 
 def _show(entries: list[QuarantineEntry]) -> None:
@@ -209,10 +209,10 @@ def _show(entries: list[QuarantineEntry]) -> None:
     )
 
 
-def _preview(entries: list[QuarantineEntry], done: str) -> None:
+def _preview(entries: list[QuarantineEntry], act: str) -> None:
     if entries:
         _show(entries)
-    render.say(f"{render.count(len(entries), 'item')} would be {done}; nothing was changed (--dry-run)")
+    render.say(f"{render.count(len(entries), 'item')} would be {act}; nothing was changed (--dry-run)")
 
 
 def _retries(row: RetryRow) -> tuple[object, ...]:

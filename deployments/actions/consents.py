@@ -57,9 +57,9 @@ def unread_hosts(desk: Desk, ledger: Ledger, entry: SourceEntry) -> Mapping[str,
 
 def consent(desk: Desk, ledger: Ledger, name: str, scope: str | None = None) -> ConsentView:
     """Return what a source reads, and the consent to it. `scope`: whose withdrawal is considered. Raises NotFound."""
-    given = ledger.consents.all(name, every=True)
+    consent_rows = ledger.consents.all(name, every=True)
     # Another host of a shared library may have its settings.
-    entry = desk.entries().get(name) if given else desk.entry(name)
+    entry = desk.entries().get(name) if consent_rows else desk.entry(name)
     rows = scopes(ledger, name, requested(desk, entry) if entry else {})
     documents = ledger.library.sizes().get(name, 0)
     if scope:
@@ -91,12 +91,12 @@ def give(desk: Desk, name: str, actor: str, reason: str = "", *, until: datetime
     Raises NotFound, BadInput if the end is past, or Refused while revoked data is being deleted.
     """
     entry = desk.entry(name)
-    given = frozenset(requested(desk, entry))
+    scopes = frozenset(requested(desk, entry))
     with desk.writing() as ledger:
         require_later(ledger, until)
         source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
-        ledger.consents.give(source.id, given, actor, until, reason)
-    return given
+        ledger.consents.give(source.id, scopes, actor, until, reason)
+    return scopes
 
 
 def require_later(ledger: Ledger, until: datetime | None) -> None:

@@ -86,10 +86,10 @@ def enqueue(
     Raises BadInput if no address is valid, NoConsent if new hosts need consent and none is given, or as `sources.add`.
     """
     web_addresses = addresses if isinstance(addresses, WebAddresses) else listed(desk, addresses)
-    asked = new_hosts(desk, web_addresses)
-    allowed = [*dict.fromkeys([*hosts, *(asked if consented else ())])]
-    if asked and not allowed:
-        raise NoConsent(f"{INBOX}: no consent to read {consents.named(asked)}; pass --consent to give it")
+    unknown_hosts = new_hosts(desk, web_addresses)
+    allowed = [*dict.fromkeys([*hosts, *(unknown_hosts if consented else ())])]
+    if unknown_hosts and not allowed:
+        raise NoConsent(f"{INBOX}: no consent to read {consents.named(unknown_hosts)}; pass --consent to give it")
     if INBOX not in desk.entries():
         _append(desk.home, ())
         sources.add(

@@ -88,10 +88,10 @@ def consent_withdrawn(proof: PurgeProof) -> str:
     return f"{proof.source}: consent withdrawn; {count(proof.items, 'item')} deleted"
 
 
-def enqueued(inbox: str, done: Enqueued) -> str:
+def enqueued(inbox: str, result: Enqueued) -> str:
     """`inbox`: the source of the addresses."""
-    refused = f", {done.refused:,} refused: not an address" if done.refused else ""
-    return f"{inbox}: {done.added:,} added, {done.known:,} known{refused}"
+    refused = f", {result.refused:,} refused: not an address" if result.refused else ""
+    return f"{inbox}: {result.added:,} added, {result.known:,} known{refused}"
 
 
 def retried(items: int) -> str:

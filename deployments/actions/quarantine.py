@@ -37,11 +37,11 @@ class Selection:
             return sorted(set(self.jobs))
         if self.source:
             ledger.sources.get(self.source)
-        found = ledger.quarantine.matching(self.source, self.cause, self.cluster)
-        if self.expected is not None and abs(len(found) - self.expected) * _TOLERANCE > self.expected:
-            problem = f"{len(found)} items match now instead of {self.expected}"
+        matches = ledger.quarantine.matching(self.source, self.cause, self.cluster)
+        if self.expected is not None and abs(len(matches) - self.expected) * _TOLERANCE > self.expected:
+            problem = f"{len(matches)} items match now instead of {self.expected}"
             raise Refused(f"quarantine: {problem}; nothing was changed, look again and repeat")
-        return found
+        return matches
 
 
 def retry(desk: Desk, selection: Selection, actor: str, reason: str = "") -> tuple[int, int]:
