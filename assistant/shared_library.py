@@ -313,7 +313,7 @@ def _later_messages(ledger: Ledger, view: DocumentView) -> str:
     """Return the messages that follow one in its conversation, without quotations and signatures; "" for other documents."""
     from catchment.content.extract.mail import stretches
 
-    later = view.thread[view.position + 1 :][:_REPLIES] if view.is_message else ()
+    later = view.conversation[view.position + 1 :][:_REPLIES] if view.is_message else ()
     bodies = ledger.library.messages([message.document for message in later]) if later else {}
     written = []
     for message in later:

@@ -47,7 +47,7 @@ class SearchRequest:
     text: str
     limit: Annotated[int, Field(ge=1, le=1_000)] = 20
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    by_thread: bool = False
+    by_conversation: bool = False
     lanes: Lanes = Lanes.BOTH
     now: AwareDatetime | None = None
     only: frozenset[str] | None = None
@@ -114,7 +114,7 @@ class WarmLibrary:
                 lanes=request.lanes,
                 limit=request.limit,
                 offset=request.offset,
-                by_conversation=request.by_thread,
+                by_conversation=request.by_conversation,
             )
         self.tally.add(SEARCH, time.monotonic() - start)
         return results

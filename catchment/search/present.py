@@ -70,7 +70,7 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
         snippet=snippet(text, marked, best, is_code=is_code(shown.media_type)),
         score=ranked.score,
         places=tuple((copy.source, copy.item) for copy in match.copies),
-        thread=ranked.conversation,
+        conversation=ranked.conversation,
         alike=ranked.alike,
         media_type=shown.media_type,
         author=shown.author,

@@ -27,7 +27,7 @@ def search(
     too long: it would take as long in this process.
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
-    limits = {"by_thread": by_conversation, "only": None if only is None else sorted(only)}
+    limits = {"by_conversation": by_conversation, "only": None if only is None else sorted(only)}
     return web_process.post(home, "/search", query | limits, Results)
 
 

@@ -25,7 +25,7 @@ class Hit:
     Attributes:
         snippet: Excerpt with the matched words in [brackets].
         score: Higher is better.
-        thread: Conversation of a message, None for other documents.
+        conversation: Conversation of a message, None for other documents.
         alike: Number of matching messages in the conversation, including this one, if results are grouped by conversation.
         moment: Time of sending, or of the last change for other documents; aware UTC.
         url: Address of the page on the web.
@@ -42,7 +42,7 @@ class Hit:
     snippet: str
     score: float
     places: tuple[tuple[str, str], ...]
-    thread: int | None
+    conversation: int | None
     alike: int
     media_type: str
     author: str | None

@@ -76,7 +76,7 @@ def _hit(task: Task, groups: Sequence[str]) -> Hit:
         snippet=f"{'☑' if state == 'closed' else '☐'} {line}",
         score=1.0,
         places=tuple((copy.source, copy.item) for copy in task.copies),
-        thread=None,
+        conversation=None,
         alike=1,
         media_type=shown.media_type,
         author=shown.author,

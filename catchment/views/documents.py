@@ -46,7 +46,7 @@ class DocumentView:
         moment: Time of sending or arrival, or of the last change for other documents.
         parts: The text of a message in order; True marks a quotation or a signature. Empty for other documents.
         own_text: The sender's own words, without quotations and signature; None for other documents.
-        thread: All messages of the conversation, oldest first, including this one.
+        conversation: All messages of the conversation, oldest first, including this one.
         attached_to: For an attachment, the document of its message.
         since, until, sync: Of a version as of a time: when it was stored and replaced, and by which sync it was stored.
     """
@@ -70,7 +70,7 @@ class DocumentView:
     entities: tuple[DocumentEntity, ...]
     text: str
     own_text: str | None
-    thread: tuple[ConversationMessage, ...]
+    conversation: tuple[ConversationMessage, ...]
     attached: tuple[Attached, ...]
     attached_to: int | None
     senders: tuple[str, ...]
@@ -86,12 +86,12 @@ class DocumentView:
     @property
     def is_message(self) -> bool:
         """Whether it is a mail message."""
-        return bool(self.thread)
+        return bool(self.conversation)
 
     @property
     def position(self) -> int:
         """The place of a message in its conversation, from 0."""
-        return [message.document for message in self.thread].index(self.document)
+        return [message.document for message in self.conversation].index(self.document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def document(shown: Shown, version: DocumentVersion | None = None) -> DocumentVi
         entities=tuple(DocumentEntity(entity.kind, entity.value, entity.detail) for entity in shown.entities),
         text=content.text,
         own_text="".join(part for part, is_aside in parts if not is_aside) if shown.conversation else None,
-        thread=shown.conversation,
+        conversation=shown.conversation,
         attached=shown.attached,
         attached_to=shown.carrier,
         senders=senders,

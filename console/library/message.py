@@ -36,12 +36,12 @@ def show_attached(view: DocumentView) -> None:
 
 def show_conversation(view: DocumentView) -> None:
     """Print the messages around this one in its conversation."""
-    if len(view.thread) < 2:
+    if len(view.conversation) < 2:
         return
     current = view.position
-    around = range(max(0, current - _AROUND), min(len(view.thread), current + _AROUND + 1))
+    around = range(max(0, current - _AROUND), min(len(view.conversation), current + _AROUND + 1))
     render.say()
-    render.say(render.paint(f"Message {current + 1} of {len(view.thread)} in its conversation", "bold"))
+    render.say(render.paint(f"Message {current + 1} of {len(view.conversation)} in its conversation", "bold"))
     render.show_table(
         ("", "DOCUMENT", "SENT", "FROM", "SUBJECT"),
         [
@@ -52,7 +52,7 @@ def show_conversation(view: DocumentView) -> None:
                 message.author,
                 message.title,
             )
-            for index, message in enumerate(view.thread)
+            for index, message in enumerate(view.conversation)
             if index in around
         ],
     )

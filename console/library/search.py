@@ -47,7 +47,9 @@ def search(
     ] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of results.")] = 20,
     page: Annotated[int, typer.Option(min=1, max=10_000, help="Number of the page of results.")] = 1,
-    conversations: Annotated[bool, typer.Option("--threads", help="One result per conversation.")] = False,
+    conversations: Annotated[
+        bool, typer.Option("--conversations", "--threads", help="One result per conversation.")
+    ] = False,
     open_hit: Annotated[
         int | None, typer.Option("--open", min=1, metavar="N", help="Open the N-th result, as `catchment open`.")
     ] = None,

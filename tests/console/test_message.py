@@ -65,11 +65,11 @@ def test_a_script_is_told_the_same(mailbox: Path, cli: Cli) -> None:
     assert shown["attached"] == [
         {"part": "2", "name": "plan.txt", "media_type": "text/plain", "document": file["document"]}
     ]
-    assert [(one["title"], one["sent"]) for one in shown["thread"]] == [
+    assert [(one["title"], one["sent"]) for one in shown["conversation"]] == [
         ("The sluice", "2026-03-06T08:00:00Z"),
         ("Re: The sluice", "2026-03-06T09:30:00Z"),
     ]
-    assert (file["attached_to"], file["own_text"], file["thread"]) == (shown["document"], None, [])
+    assert (file["attached_to"], file["own_text"], file["conversation"]) == (shown["document"], None, [])
     assert f"attached to  {shown['document']}" in " ".join(cli("show", "INBOX;UID=2;PART=2").out.split(" "))
 
 

@@ -69,7 +69,14 @@ _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plan", {"source": "papers", "offset": 1}),
 )
 _ASKED: tuple[dict[str, Any], ...] = (
-    {"text": "gauge", "limit": 5, "offset": 0, "by_thread": True, "lanes": "words", "now": "2026-01-31T12:00:00Z"},
+    {
+        "text": "gauge",
+        "limit": 5,
+        "offset": 0,
+        "by_conversation": True,
+        "lanes": "words",
+        "now": "2026-01-31T12:00:00Z",
+    },
     {"text": "gauge after:2025", "lanes": "meaning"},
     {"document": 1, "limit": 2},
 )

@@ -66,7 +66,7 @@ def test_search_reports_conversations_and_can_group_by_them(world: World) -> Non
     arrive(world, ("a", eml(1, "A pump", subject="pump")), ("b", eml(2, "The pump, the pump", 1)))
     arrive(world, ("c", eml(30, "Another pump", subject="other")))
     world.ingest(note("pump.md"), text="A pump in a note")
-    each = {hit.item: (hit.thread, hit.alike) for hit in find_hits(world.ledger, "pump")}
+    each = {hit.item: (hit.conversation, hit.alike) for hit in find_hits(world.ledger, "pump")}
     assert each == {"a": (1, 1), "b": (1, 1), "c": (3, 1), "pump.md": (None, 1)}
     best = {hit.item: hit.alike for hit in search(world.ledger, "pump", START, by_conversation=True).hits}
     assert sorted(best.values()) == [1, 1, 2] and best.keys() > {"c", "pump.md"}

@@ -130,7 +130,7 @@ def test_document_is_shown_with_its_origin_and_history(client: httpx.Client) -> 
         assert text in page
 
 
-@pytest.mark.parametrize("path", ["/documents/999", "/threads/1", "/threads/999", "/nope", "/documents/x"])
+@pytest.mark.parametrize("path", ["/documents/999", "/conversations/1", "/conversations/999", "/nope", "/documents/x"])
 def test_unknown_address_has_a_page(client: httpx.Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 404

@@ -176,7 +176,7 @@ def test_source_without_consent_shows_no_file(reader: Reader) -> None:
 
 
 def test_conversation_folds_quotations_and_lists_attachments(reader: Reader) -> None:
-    page = reader.client.get(f"/threads/{reader.number('m1')}").text
+    page = reader.client.get(f"/conversations/{reader.number('m1')}").text
     assert page.count('class="msg"') == 2
     assert '<details class="quoted"><summary>Quoted text, ' in page
     assert "<b>warden" not in page
@@ -193,7 +193,7 @@ def test_conversation_of_long_messages_is_shown_in_parts(reader: Reader) -> None
     arrive(world, *((f"n{number}", eml(number, text, *range(100, number))) for number in numbers))
     world.source = notes
     for name, is_first, is_last in (("n100", True, False), ("n110", False, False), ("n120", False, True)):
-        page = reader.client.get(f"/threads/{reader.number(name)}").text
+        page = reader.client.get(f"/conversations/{reader.number(name)}").text
         assert len(page.encode()) < 60_000
         assert f'id="m{reader.number(name)}"' in page
         assert "21 messages" in page

@@ -33,7 +33,7 @@ HIT = {
     "snippet": "…",
     "score": 1.0,
     "places": [["notes", "a.md"]],
-    "thread": None,
+    "conversation": None,
     "alike": 0,
     "media_type": "text/markdown",
     "author": None,
@@ -69,7 +69,7 @@ def test_search_shows_what_the_running_system_answers(home: Home, capsys: pytest
     [(live, _), (authorization, query)] = received
     assert live == authorization
     assert authorization == f"Bearer {web_process.token(home)}"
-    assert (query["text"], query["limit"], query["offset"], query["by_thread"]) == ("girder", 3, 3, True)
+    assert (query["text"], query["limit"], query["offset"], query["by_conversation"]) == ("girder", 3, 3, True)
     assert datetime.fromisoformat(query["now"]).tzinfo is not None
 
 

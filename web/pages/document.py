@@ -193,5 +193,5 @@ PAGES = (
     WebPage("/documents/{document:number}", "document.html", _document, shared=DocumentView, query=("as_of",)),
     WebPage("/documents/{document:number}/versions", "versions.html", _versions, shared=DocumentHistory),
     WebPage("/documents/{document:number}/diff", "diff.html", _diff, shared=DocumentDiff, query=("since", "until")),
-    WebPage("/threads/{document:number}", "thread.html", _conversation),
+    WebPage("/conversations/{document:number}", "conversation.html", _conversation),
 )

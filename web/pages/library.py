@@ -62,7 +62,7 @@ def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     limit = _COUNTED if is_counted else _PER_PAGE
     start = 0 if is_counted else offset
     try:
-        results = library.search(SearchRequest(text=q, limit=limit, offset=start, by_thread=True))
+        results = library.search(SearchRequest(text=q, limit=limit, offset=start, by_conversation=True))
     except BadInput as problem:
         return {"q": q, "problem": str(problem), "facets": {}}
     hits = results.hits[offset - start : offset - start + _PER_PAGE]

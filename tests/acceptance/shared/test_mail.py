@@ -155,7 +155,7 @@ def test_pdf_in_mail_and_on_disk_is_parsed_once(person: Person, dovecot: Dovecot
     carrier = person("show", places["plans"], "--json").ok().json["attached_to"]
     shown = person("show", str(carrier), "--json").ok().json
     assert [file["name"] for file in shown["attached"]] == ["plan.pdf"]
-    assert [one["title"] for one in shown["thread"]] == ["Plans", "Re: Plans"]
+    assert [one["title"] for one in shown["conversation"]] == ["Plans", "Re: Plans"]
     assert "Message 1 of 2 in its conversation" in person("show", str(carrier)).ok().out
     person("ledger", "check", "--deep").ok()
 
