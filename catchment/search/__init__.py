@@ -1,7 +1,7 @@
 """Search: read a query, widen it, match it by words and by meaning, fuse both rankings, present the hits.
 
     search.py      the whole search: `search`
-    search_plan.py which lanes take part, how words have to match, what the meaning adds
+    search_plan.py the lanes that take part, the match of words, the results by meaning
     language.py    from text to a query with filters
     widen.py       word forms, and corrections of words that do not occur
     fuse.py        one ranking from two

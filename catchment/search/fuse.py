@@ -1,6 +1,6 @@
 """Fusion of two rankings, by words and by meaning: their scores are added.
 
-Ranks would say nothing about how well a document matches: the nearest of many distant passages is as near as a good answer.
+Ranks do not show how well a document matches: the nearest of many distant passages has the same rank as a good answer.
 The order depends only on the query, never on the page, so that no result is on two pages.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from catchment.ledger import Ranked
 
 DEPTH = 200
-"""Results by words whose meaning counts. Those below follow in their order by words."""
+"""Number of results by words whose meaning counts. All lower results keep their order by words."""
 
 _WORDS = 0.4
 """Share of the score by words in the sum."""

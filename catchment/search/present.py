@@ -43,7 +43,7 @@ _Mark = tuple[int, int, int]
 
 
 def present(ledger: Ledger, ranked: Sequence[Ranked], query: Query, weights: Sequence[float]) -> list[Hit]:
-    """Return the hits for ranked contents. Of several copies, one that passes the filters and resembles the query is shown.
+    """Return the hits for ranked contents. Each shows the copy that passes the filters and resembles the query most.
 
     Omits contents without a live document. `weights`: of the query's groups of words, for the choice of an excerpt.
     """

@@ -44,7 +44,7 @@ def relations(ledger: Ledger, shown: Shown) -> list[RelatedDocument]:
 
 
 def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedDocument]:
-    """Return what `related` found, except known documents."""
+    """Return the hits of `related`, except known documents."""
     return [
         RelatedDocument(
             "near-duplicate" if (hit.cosine or 0) >= SAME else "similar",

@@ -21,10 +21,10 @@ def search(
     by_conversation: bool = False,
     only: Collection[str] | None = None,
 ) -> Results:
-    """Return what `search.search` returns, from the web process. Raises PageSilent if it does not answer.
+    """Call `search.search` in the web process. Raises PageSilent if it does not answer.
 
-    `only`: as if the library had no other sources. Raises BadInput for a query with an error, and TookTooLong for one that took
-    too long: it would take as long in this process.
+    `only`: as if the library had no other sources. Raises BadInput for a query with an error, and TookTooLong after the time
+    limit: the query would take as long in this process.
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
     limits = {"by_conversation": by_conversation, "only": None if only is None else sorted(only)}
@@ -32,5 +32,5 @@ def search(
 
 
 def related(home: Home, document: int, limit: int) -> list[Hit]:
-    """Return what `related.related` returns for a document, from the web process. Raises PageSilent if it does not answer."""
+    """Call `related.related` for a document in the web process. Raises PageSilent if it does not answer."""
     return web_process.post(home, "/related", {"document": document, "limit": limit}, list[Hit])

@@ -111,7 +111,8 @@ class Results:
 
     Attributes:
         is_capped: There are more hits than `total`; see `word_index.find`.
-        is_partial: Documents with some of the words are hits: of a sentence, or because none has all. The total says little.
+        is_partial: Hits may have only some of the words: the query is a sentence, or no document has all its words. The total
+            is then of little use.
         meaning_off: Why meaning did not take part although it should have; None if it did.
         incomplete: Names of sources with passages that are not searched by meaning yet.
     """
@@ -131,7 +132,7 @@ class Results:
 
     @property
     def notice(self) -> str:
-        """What to know about the hits, in one line; empty if they are what was asked for."""
+        """A note about the hits in one line, such as a corrected word; empty if they match the query as typed."""
         understood = self.understood
         if not understood.words and not understood.filters:
             problem = "excludes words only" if understood.excluded else "has no words"

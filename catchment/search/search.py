@@ -1,4 +1,4 @@
-"""Search the library as a person asks: parse, widen, match by words, match by meaning, fuse, present.
+"""Search the library: parse the query, widen it, match by words, match by meaning, fuse both rankings, present the hits.
 
 By words, a document has to have every word in some form; failing that, and for a sentence, as many of the rarer ones as
 possible. By meaning, the nearest passages.
@@ -44,12 +44,12 @@ _SOME = 100
 _STEP = 150
 """Half of the characters in which words are near each other, about as many as have a vector."""
 _NEAREST = 400
-"""Results by meaning that are read to find those that pass the filters."""
+"""Number of results by meaning to which the filters are applied."""
 _ALL = 2**31
 SECONDS = 10.0
 """Time limit of a search, with all its attempts."""
 _LONGEST = 2_000
-"""Characters of a query whose meaning is searched."""
+"""Maximum characters of a query for the search by meaning."""
 
 
 def search(
@@ -252,7 +252,7 @@ def _covered(ledger: Ledger, widened: WidenedQuery, query: Query, ranking: Ranki
 
 
 def _near_each_other(terms: frozenset[str], names: str, passage: str) -> Iterator[frozenset[str]]:
-    """Yield what occurs in each part of a passage, and what occurs in the names with each."""
+    """Yield the terms that occur in the names, then, for each part of a passage, these and the terms in the part."""
     named = frozenset(text for text in terms if text in names)
     yield named
     steps: defaultdict[int, set[str]] = defaultdict(set)
@@ -265,7 +265,7 @@ def _near_each_other(terms: frozenset[str], names: str, passage: str) -> Iterato
 
 
 def _written(term: Term) -> str:
-    """Return a term as it is in folded words between spaces."""
+    """Return a term as it occurs in a text of folded words between spaces."""
     if term.substring is not None:
         return plain_words(term.substring)
     return f" {term.words}{'' if term.prefix else ' '}"

@@ -1,4 +1,4 @@
-"""The plan of a search: which lanes take part, how the words have to match, what the meaning adds. Pure: reads no library."""
+"""The plan of a search: the lanes that take part, the match of words, the results by meaning. Pure: reads no library."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ NEAR_ALONE = 100
 _NEAR = 20
 """Results that the meaning adds to a search by words."""
 _NEAR_BELOW = 5
-"""Results below the floor for a question, if nothing else is found."""
+"""Maximum number of results below the floor. They are shown for a question without other results."""
 _QUESTION = 3
-"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
+"""Words from which a query can be a question. A shorter query may be an unknown name, which needs no results."""
 _EXACT = frozenset({"identifier", "prefix"})
-"""Queries whose matches by words are all that is meant."""
+"""Kinds of literal queries for which matches by words suffice."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """What a search does with a query.
+    """The steps of a search for one query.
 
     Attributes:
         widened: The query with the words that it is widened to.
@@ -45,7 +45,7 @@ class SearchPlan:
 
     @property
     def uses_words(self) -> bool:
-        """Whether documents are matched by words. A list is, whatever the lanes."""
+        """Whether documents are matched by words. True for every list, with any lanes."""
         return self.lanes is not Lanes.MEANING or self.is_list
 
     @property
@@ -67,17 +67,17 @@ class SearchPlan:
 
     @property
     def some_words(self) -> Query:
-        """The query of whose words some are enough."""
+        """The query for documents with only some of its words."""
         return self.widened.query if self.widened.is_sentence else self.widened.without_common()
 
     @property
     def meant(self) -> Query:
-        """What a document has to pass to be found by meaning: the filters, the quoted words, and no excluded one."""
+        """The conditions on documents found by meaning: the filters, the quoted words and the excluded words."""
         return replace(self.widened.typed, wanted=quoted(self.widened.typed))
 
     @property
     def meaning_text(self) -> str:
-        """The text whose meaning is searched. The words of a sentence are not corrected."""
+        """The text for the search by meaning. The words of a sentence are not corrected."""
         words = () if self.widened.is_sentence else self.widened.words
         return " ".join([self.text, *(word.corrections[0] for word in words if word.is_misspelled)])
 

@@ -1,8 +1,8 @@
 """Stop words: the articles, pronouns, prepositions, conjunctions, auxiliary verbs and question words of the model's languages.
 
-They say how a question is asked and not what it is about. Each belongs to a closed class, so that no list contains a name or a
-thing. The lists are in `stop_words.txt`, not folded. Words of scripts without spaces between words are in `PARTICLES`, which
-separate the words of a sentence.
+They belong to the form of a question, not to its subject. Each is in a closed class of words, so that no list contains a name
+or a thing. The lists are in `stop_words.txt`, not folded. Words of scripts without spaces between words are in `PARTICLES`,
+which separate the words of a sentence.
 """
 
 from __future__ import annotations

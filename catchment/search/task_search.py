@@ -17,7 +17,7 @@ _LATER = "9999"
 
 
 def wants_tasks(query: Query) -> bool:
-    """Return whether a query asks for tasks instead of documents."""
+    """Return whether a query searches for tasks instead of documents."""
     return any(map(_is_type, query.filters))
 
 

@@ -38,7 +38,7 @@ _LONGEST = 30
 _BEGINNING = 3
 _ARABIC = re.compile("[\u0620-\u064a]")
 _BEFORE = ("", "ال", "بال", "كال", "لل", "و", "ف", "ب")
-"""What an Arabic word begins with: the article, particles, or both, as far as Snowball removes them."""
+"""Prefixes of Arabic words: the article, particles, or both, as far as Snowball removes them."""
 
 
 def widen(
@@ -72,7 +72,7 @@ def widen(
 def _look_up(
     groups: Sequence[AnyOf], vocabulary: Vocabulary, languages: Collection[str]
 ) -> tuple[list[Word], list[list[str]], Mapping[str, int]]:
-    """Return what the library has of each term, for each group the words that it forms with its neighbours, and the counts."""
+    """Return each term with its related words, the words that each group forms with its neighbours, and all counts."""
     terms = [(term, n) for n, group in enumerate(groups) for term in group]
     widened = {place: term for place, (term, _) in enumerate(terms[:_WIDENED]) if _is_word(term)}
     pieces = {term: term.pieces if len(term.pieces) > 1 else [] for term in widened.values()}
@@ -106,7 +106,7 @@ def _pairs(groups: Sequence[AnyOf]) -> list[str]:
 
 def _stemmers(languages: Collection[str]) -> Iterator[Stemmer.Stemmer]:
     for code in sorted(languages):
-        # Snowball has no stemmer for every language, and a note may name a language that is none.
+        # Snowball has no stemmer for every language, and a note may have an invalid language code.
         with suppress(KeyError, ValueError):
             yield Stemmer.Stemmer(code)
 

@@ -38,8 +38,8 @@ class WidenedQuery:
 
     Attributes:
         typed: The query without its widening.
-        query: The widened query; of a sentence, only what it is about.
-        words: What the library has of each word.
+        query: The widened query; of a sentence, only the words of its subject.
+        words: Each word with its related words in the library.
         literal: Why its words are meant as they are, such as "phrase"; None for words of a language.
         is_sentence: A document need not have all its words.
         counts: In how many passages and names each word and form occurs.

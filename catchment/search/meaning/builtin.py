@@ -1,4 +1,4 @@
-"""The model that comes with Catchment: Universal Sentence Encoder, multilingual, version 3 (16 languages, 512 dimensions)."""
+"""The built-in model: Universal Sentence Encoder, multilingual, version 3 (16 languages, 512 dimensions)."""
 
 from __future__ import annotations
 

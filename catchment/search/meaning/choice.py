@@ -21,7 +21,7 @@ def load(setting: str, threads: int = 1) -> Model:
     if setting == OFF:
         raise MeaningOff(IS_OFF)
     try:
-        # The setting may come from a backup.
+        # A restored backup may contain an invalid setting.
         checked(setting)
     except BadInput as invalid:
         raise MeaningOff(f"search by meaning: {invalid}") from None

@@ -19,7 +19,7 @@ _SECONDS = 60.0
 _QUERY_SECONDS = 2.0
 """Someone waits for the results."""
 _GROUP_SECONDS = 120.0
-"""Failing texts are told apart for this long. The run counts as stuck after five minutes without a report."""
+"""Time to separate failing texts from others. The run counts as stuck after five minutes without a report."""
 _PROBE_SECONDS = 10.0
 """The model is loaded already."""
 _MOST_BYTES = 64 * 1024 * 1024
@@ -141,7 +141,7 @@ class Endpoint:
         return value if isinstance(value, dict) else {}
 
     def _digest(self) -> str:
-        """Return the version of the model, where the server tells it: a new version needs new vectors."""
+        """Return the version of the model, or "" if the server does not report it. A new version needs new vectors."""
         if self._kind != "ollama":
             return ""
         names = (self._model, f"{self._model}:latest")

@@ -1,4 +1,4 @@
-"""Make the missing embeddings of a library. May be killed at any point: the next call goes on."""
+"""Make the missing embeddings of a library. May be killed at any point: the next call resumes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PAUSES = (1, 2, 4, 8, 16, 32)
 """Seconds between attempts with a model that fails."""
 _TITLES_AT_ONCE = 64
 _PART = 300
-"""Characters of a part of a chunk. A vector says less about a longer text."""
+"""Characters of a part of a chunk. A vector represents a longer text less precisely."""
 _DENSE = re.compile(r"[!-~]{80,}")
-"""Minified code, base64 and the like: they have no meaning that a model could tell."""
+"""Minified code, base64 and other data without a meaning that a model could recognize."""
 _CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?。！？]\s*"), re.compile(r"\s"))
 _LEAST = _PART // 2
 
@@ -38,9 +38,9 @@ def fill(
     """Embed all chunks that have no embeddings by this model, in small transactions. Returns the final counts.
 
     `report` receives the counts after each transaction. At the end, searches use this model, and embeddings of others are
-    deleted. A model that fails is asked again after growing pauses, for a minute in all.
+    deleted. If the model fails, the call is repeated after growing pauses, for a minute in all.
 
-    Raises MeaningOff if the model cannot be used or failed on some texts, ModelChanged if another one is wanted.
+    Raises MeaningOff if the model cannot be used or failed on some texts, ModelChanged if another one was chosen meanwhile.
     """
     embeddings = ledger.embeddings
     space = embeddings.space(model.name, model.setting, model.dimensions)
@@ -79,8 +79,10 @@ def fill(
 def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage], turn: Turn = nullcontext) -> int:
     """Embed these chunks in one transaction. Texts that were embedded before, in other chunks, keep their vectors.
 
-    Returns the number of chunks left over because the model fails on them now. If it fails on all, stores those that are done
-    and raises MeaningOff; ModelChanged if another one is wanted.
+    Returns the number of chunks without embeddings because the model fails on them now.
+
+    Raises MeaningOff if the model fails on all, after storing the finished chunks; ModelChanged if another one was chosen
+    meanwhile.
     """
     texts = {passage.chunk_id: list(_texts(passage)) for passage in passages}
     digests = {text: _digest(text) for group in texts.values() for text in group}
@@ -146,7 +148,7 @@ def _texts(passage: Passage) -> Iterator[str]:
 
 
 def embedded_parts(text: str) -> Iterator[str]:
-    """Yield the parts of a text without those that are mostly encoded data."""
+    """Yield the parts of a text, except parts that are mostly encoded data."""
     return (part for part in parts(text) if 2 * len(_DENSE.sub("", part)) > len(part))
 
 

@@ -29,7 +29,7 @@ _CHANCE = {DEFAULT_MODEL: Chance(0.1, 0.05)}
 class MeaningIndex:
     """Finds the contents near a text or near another content. Thread-safe.
 
-    Follows the ledger: new embeddings are found at once, deleted ones are gone, and a new model is used once all its embeddings
+    Follows the ledger: finds new embeddings at once, drops deleted embeddings, and uses a new model once all its embeddings
     exist. Every method raises MeaningOff with the reason if meaning cannot be used now.
     """
 
@@ -102,7 +102,7 @@ class MeaningIndex:
 
     @property
     def chance(self) -> Chance:
-        """The cosines of texts that have nothing in common."""
+        """The distribution of the cosines of unrelated texts."""
         with self._turn():
             vectors = self._vectors or self._current()
             return _CHANCE.get(vectors.space.setting) or vectors.random

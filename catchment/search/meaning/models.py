@@ -29,7 +29,7 @@ class Model(Protocol):
     dimensions: int
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
-        """Return a vector for each text, as `quantized` returns it, or why there is none; None: not now."""
+        """Return for each text a vector as from `quantized`, a Refusal, or None if the model fails on it now."""
 
     def query(self, text: str) -> Sequence[float]:
         """Return the vector of a query, of length 1."""

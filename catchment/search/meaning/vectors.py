@@ -3,8 +3,8 @@
 A document is as near as its best part, and nearer if other parts and its title are. Where the parts are many, the bits of
 their signs are compared first, and only the best of those exactly.
 
-They are in mapped files without a name, so that the system can page them out, no other program can change them, and nothing is
-left when the process ends. Each vector is compared with its checksum when it is copied from the ledger.
+They are in mapped files without a name, so that the system can page them out, no other program can change them, and the files
+vanish when the process ends. Each vector is compared with its checksum when it is copied from the ledger.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Numbers = NDArray[np.int64]
 
 
 class Chance(NamedTuple):
-    """Mean and deviation of the cosines of texts that have nothing in common."""
+    """Mean and deviation of the cosines of unrelated texts."""
 
     mean: float
     deviation: float
@@ -213,7 +213,7 @@ class Vectors:
         self._random: Chance | None = None
 
     def refresh(self) -> None:
-        """Read what is new in the ledger; everything, if anything was deleted."""
+        """Read the new vectors from the ledger, or all of them if any were deleted."""
         watermark = self._ledger.embeddings.watermark()
         if watermark == self._watermark:
             return
