@@ -30,7 +30,7 @@ def acts(
 ) -> list[Act]:
     """Return the latest actions of people, newest first.
 
-    `actor`: instead, the actions of actors whose names begin with this text. Raises NotFound for an unknown source.
+    `actor`: instead, the actions of all actors with names that begin with this text. Raises NotFound for an unknown source.
     """
     with ledger.trail() as trail:
         source_id = None if source is None else trail.source_id(source)

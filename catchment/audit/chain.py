@@ -49,7 +49,7 @@ class Verified:
 def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
     """Check the chain of the history, the steps and states of all jobs, and the roots of all checkpoints.
 
-    `sign`: add a checkpoint if nothing is wrong. Raises TryAgain if the library was restored meanwhile.
+    `sign`: add a checkpoint if no problem is found. Raises TryAgain if the library was restored meanwhile.
     """
     lines, key = log_and_key(home)
     verified, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
@@ -93,8 +93,8 @@ def sign_restore(
 ) -> tuple[Restoration, TreeHead]:
     """Add a restore to the history of a copy that is about to replace the ledger, and sign it.
 
-    If it is killed before it replaces the ledger, `verify` finds what it found before. Pass the returned checkpoint to
-    `confirm_restore` when the ledger is replaced.
+    If the restore is killed before it replaces the ledger, the result of `verify` does not change. Pass the returned checkpoint
+    to `confirm_restore` when the ledger is replaced.
 
     `backup_log`: the checkpoints of the backup. Those of another home are kept, too. `at`: the time of the backup, if known.
     `replaced`: the number of rows of the replaced history, 0 if unknown.
@@ -138,8 +138,10 @@ def confirm_restore(home: Home, head: TreeHead) -> None:
 def take_up(home: Home, ledger: Ledger, why: str) -> None:
     """Sign the history that this home works with from now on, because it joined hosts, left them or adopted a ledger.
 
-    If its checkpoints are about another history, as after a restore, the new one says so: rows that it finds erased may be.
-    `why`: the past participle. Raises TryAgain after a restore meanwhile, ConfigError, HomeUnavailable.
+    If the earlier checkpoints are about another history, as after a restore, the new checkpoint records this, and permits the
+    rows that are erased now. `why`: the past participle.
+
+    Raises TryAgain after a restore meanwhile, ConfigError, HomeUnavailable.
     """
     lines, key = log_and_key(home)
     verified, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
@@ -157,7 +159,7 @@ def take_up(home: Home, ledger: Ledger, why: str) -> None:
 
 
 def standing(trail: Trail, lines: bytes, key: str) -> Standing:
-    """Return what the checkpoints of a home say about its history. `lines`, `key`: see `signing.log_and_key`."""
+    """Return the checkpoints of a home that its history must match. `lines`, `key`: see `signing.log_and_key`."""
     return standing_of(read(lines), key, _in_place(trail))
 
 
@@ -219,7 +221,7 @@ def checked(
         for number in [row[0] for row in rows if row[_EVENT] == ERASED]:
             erased.append(number)
             replay.is_whole = False
-            # Without a checkpoint, nothing says which rows the history had.
+            # Without a checkpoint, the former rows of the history are unknown.
             if standing.heads and (len(erased) > allowed.erased or number > allowed.erased_to):
                 report(f"Row {number} of the history was erased without a signature")
         for wrong in replay.follow(rows):

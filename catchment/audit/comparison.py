@@ -57,8 +57,8 @@ class Compared:
 def compare(home: Home, ledger: Ledger, file: Path, key: str | None = None) -> Compared:
     """Compare the documents of a bundle with the library of today.
 
-    `key`: the key that must have signed it; None: one that this home has or had.
-    Raises NotFound without such a file, BadInput if it is no bundle or was changed, Refused if an unknown key signed it.
+    `key`: the key that must have signed it; None: the present key of this home or an earlier one.
+    Raises NotFound without such a file, BadInput if it is not a bundle or was changed, Refused if an unknown key signed it.
     """
     if not file.is_file():
         raise NotFound(f"{file.name}: no such file; name one that `catchment audit export` wrote")
@@ -110,7 +110,7 @@ def _copy(tar: IO[bytes], target: IO[bytes], size: int) -> None:
 
 
 def _owner(home: Home, name: str, key: str, expected: str | None) -> KeyOwner:
-    """Return who has the key of a bundle. Raises Refused if it is unknown."""
+    """Return the owner of the key of a bundle. Raises Refused for an unknown owner."""
     if expected is not None:
         if key == expected:
             return KeyOwner.NAMED

@@ -48,7 +48,7 @@ class ExportedBundle:
 def export(
     home: Home, ledger: Ledger, target: Path, source: str | None = None, since: datetime | None = None
 ) -> ExportedBundle:
-    """Write a bundle of the whole history, or of one source, or of what happened since a time, and add a checkpoint.
+    """Write a bundle of the whole history, of one source, or of the rows since a time, and add a checkpoint.
 
     Raises BadInput if the file exists, NotFound for an unknown source or folder, Refused for a broken history, TryAgain after a
     restore meanwhile, HomeUnavailable.
@@ -148,7 +148,7 @@ def _json(value: Any) -> bytes:
 
 
 def flat(value: Mapping[str, Any]) -> bytes:
-    """Return what `_json` returns for a flat mapping, six times as fast."""
+    """Return the same line as `_json` for a flat mapping, six times as fast."""
     line = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     return line if line.isascii() and b"\x7f" not in line else _json(value)
 

@@ -35,7 +35,7 @@ class TreeHead:
     """The number of rows of the history, and the root of their tree, as signed. With 0 rows it only vouches for earlier lines.
 
     `erased`: how many rows may be erased, all of them among the first `erased_to`. `erased_rows`: the hashes of the numbers of
-    these rows, and of those that were erased before; empty in a line of an older version.
+    these rows, and of the rows erased earlier; empty in a line of an older version.
     """
 
     size: int
@@ -79,7 +79,7 @@ def in_words(at: str, rows: int, replaced: int, signed: int, home: str | None) -
 
 @dataclass(frozen=True, slots=True)
 class SignedLine:
-    """One line: its key, and what it signs. `problem`: why it is not valid, in words. `end`: the byte after it."""
+    """One line: its key and its signed content. `problem`: why it is not valid, in words. `end`: the byte after it."""
 
     key: str
     head: TreeHead
@@ -92,7 +92,7 @@ class SignedLine:
 class Standing:
     """The checkpoints that the present history must agree with, smallest first, and the restores that led to it.
 
-    `problems`: what is wrong with the lines themselves, one sentence each.
+    `problems`: the problems of the lines themselves, one sentence each.
     """
 
     heads: tuple[TreeHead, ...] = ()
@@ -101,7 +101,7 @@ class Standing:
 
     @property
     def inherited(self) -> tuple[str, ...]:
-        """What was wrong with the history that the last restore brought."""
+        """The problems of the backup in the last restore."""
         return tuple(_of_backup(self.restored[-1])) if self.restored else ()
 
     @property
@@ -116,7 +116,7 @@ class Standing:
 
 
 def read(data: bytes) -> list[SignedLine]:
-    """Return the lines of this home. Those that a restore took over from another home are evidence for people only.
+    """Return the lines of this home. Lines that a restore took over from another home are left out: only people read them.
 
     A key is known if the line before it announced it. A restore begins with the key of its home.
     """
@@ -126,8 +126,8 @@ def read(data: bytes) -> list[SignedLine]:
 def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Restoration], bool]) -> Standing:
     """Return the checkpoints that hold for a ledger. `key`: the public key of the home.
 
-    A restore that is in place excuses the lines before it: they are about the replaced history. One that is not was killed
-    before it replaced the ledger, and has no effect.
+    A completed restore invalidates the lines before it: they are about the replaced history. A restore that was killed before
+    it replaced the ledger has no effect.
     """
     heads: list[TreeHead] = []
     restored: list[Restoration] = []
@@ -146,7 +146,7 @@ def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Re
 
 
 def parts_of(data: bytes) -> list[list[SignedLine]]:
-    """Return the lines in parts: a restore begins one, because the history goes on from the backup."""
+    """Return the lines in parts. A restore begins a new part, because the history continues from the backup."""
     parts: list[list[SignedLine]] = [[]]
     for line in read(data):
         if line.restoration:
@@ -182,7 +182,7 @@ def taken_over(backup_log: bytes, home_log: bytes) -> bytes:
 
 
 def dumped(line: Mapping[str, Any]) -> bytes:
-    """Return a line as it is stored."""
+    """Return the stored form of a line."""
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 

@@ -142,7 +142,7 @@ class Signer:
 def signing(home: Home, *, since: bytes | None = None, is_restore: bool = False) -> Iterator[Signer]:
     """Yield the key of a home, created at the first use. No other process signs or replaces the key during the block.
 
-    `since`: the checkpoints when the history was read that is to be signed; after a restore it is another one. `is_restore`:
+    `since`: the checkpoints at the time when the history was read; a restore since then replaced that history. `is_restore`:
     the checkpoint of a restore may follow an invalid one, and may be by a new key.
 
     Raises Refused if the last checkpoint is not valid, TryAgain after a restore, ConfigError for a damaged or missing key, and
@@ -209,7 +209,7 @@ def _lines(home: Home) -> bytes:
 
 
 def _in_use(seeds: str, lines: bytes) -> str:
-    """Return the key of a home. A killed rotation leaves two: then the one that signed the last checkpoint, else the first."""
+    """Return the key of a home. Of the two that a killed rotation leaves: the signer of the last checkpoint, else the first."""
     if not _are_seeds(seeds):
         raise ConfigError(f"audit/key: not a key of 32 bytes in Base64; {_START_ANEW}")
     first, *others = seeds.split()

@@ -37,7 +37,7 @@ class Tree:
             self._branches.append(branch)
 
     def root(self) -> bytes:
-        """Return the root; of no leaves, the hash of nothing."""
+        """Return the root; without leaves, the hash of an empty text."""
         return self._whole()[1]
 
     def cover(self) -> list[bytes]:
@@ -64,7 +64,7 @@ def _branch(leaves: list[bytes], shown: list[bool]) -> _Branch:
     while len(hashes) > 1:
         roots = iter(hashes)
         folded = [sha256(b"\1" + left + right).digest() for left, right in zip(roots, roots, strict=False)]
-        # The last one of an odd number moves up as it is.
+        # The last hash of an odd number moves up unchanged.
         hashes = folded + hashes[len(hashes) & ~1 :]
     return len(leaves), hashes[0], [] if shown[0] else None
 

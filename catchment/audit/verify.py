@@ -35,7 +35,7 @@ FILES = ("artifacts.jsonl", "history.jsonl", "jobs.jsonl", "proof.json", "thrott
 ERASED = ""
 """The event of a row that was erased except for its number and its hash."""
 RESTORED = "restored"
-"""The event of a row that says which history a restore replaced, and how much of the backup was signed.
+"""The event of a row that records the history that a restore replaced, and the signed part of the backup.
 
 It is in each bundle, also in that of one source or period, and always printed.
 """
@@ -121,7 +121,7 @@ _UNSEEN = re.compile(
 
 
 class Broken(Exception):
-    """What is wrong with the bundle, in one line."""
+    """The bundle is not intact. The text is the problem in one line."""
 
 
 def visible(text: object) -> str:
@@ -188,7 +188,7 @@ def root_of(size: int, leaves: Iterable[tuple[int, bytes]], cover: Iterable[byte
 class Replay:
     """The states of jobs, replayed from their events in order, in pages of one byte each.
 
-    `is_whole`: from their first events. Set it to False before the first row after one that is left out.
+    `is_whole`: from their first events. Set it to False before the first row after an omitted row.
     """
 
     def __init__(self, *, whole: bool = True) -> None:
@@ -196,7 +196,7 @@ class Replay:
         self.is_whole = whole
 
     def follow(self, rows: Iterable[Sequence[Any]]) -> list[str]:
-        """Take the next rows of the history. Return what is wrong with them."""
+        """Take the next rows of the history. Return their problems."""
         pages, problems = self._pages, []
         for row in rows:
             job, state = row[6], _NUMBERS.get(row[3])
@@ -225,7 +225,7 @@ class Replay:
 
 
 def checkpoint(size: int, root: bytes, *lines: str) -> str:
-    """Return the text of a checkpoint, which is what is signed. `lines`: further lines."""
+    """Return the text of a checkpoint, to be signed. `lines`: further lines."""
     return "\n".join((ORIGIN, str(size), base64.b64encode(root).decode(), *lines, ""))
 
 
@@ -302,7 +302,7 @@ def _multiply(scalar: int, point: _Point) -> _Point:
 
 
 class Bundle(NamedTuple):
-    """What an intact bundle holds. All numbers are counted.
+    """The contents of an intact bundle. All numbers are counted.
 
     `source`: the only source in it, or None. `rows`: by source. `first` and `last`: the earliest and the latest time.
     `shown`: the rows of restores and of the requested item.
@@ -322,7 +322,7 @@ class Bundle(NamedTuple):
 
 
 def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> Bundle:
-    """Verify an unpacked bundle. Return what it holds. Raises Broken, or another exception for what is no bundle at all."""
+    """Verify an unpacked bundle. Return its contents. Raises Broken, or another exception for a folder without a bundle."""
     _require_files(folder)
     manifest, root = _signed(folder, expected_key)
     names = _source_names(manifest)
@@ -453,7 +453,7 @@ def _cover(file: Path) -> Iterator[bytes]:
 
 
 def _in_order(file: Path, form: _Form, only: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file, whose numbers ascend."""
+    """Yield the lines of a file with ascending numbers."""
     last = 0
     for line in _lines(file, form):
         _require_source(file.name, line["source_id"], only)

@@ -9,7 +9,7 @@ from catchment.runtime import process
 from catchment.runtime.system.linux import BOOT_CLOCK
 
 _CURRENT = 60_000_000
-"""Microseconds after which a server is asked again."""
+"""Microseconds until the time of a server is requested again."""
 
 
 class ClockReading(NamedTuple):
@@ -32,7 +32,7 @@ class ServerClock:
 
     @property
     def is_current(self) -> bool:
-        """Whether the server said it within a minute."""
+        """Whether the server reported its time less than a minute ago."""
         return boot_clock().micros - self._at < _CURRENT
 
     def learn(self, seconds: int) -> None:

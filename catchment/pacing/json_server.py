@@ -1,7 +1,7 @@
 """A client of one HTTP server with JSON that a person configured: a model, a vector database. Trusts no answer.
 
-Each request has a limit of time for all of it, and a limit of bytes. No redirect is followed, nothing is decompressed, and no
-proxy of the environment receives the texts.
+Each request has a limit on its total time and its bytes. The client follows no redirects, decompresses no content and ignores
+the proxies of the environment, so that no proxy receives the texts.
 """
 
 from __future__ import annotations

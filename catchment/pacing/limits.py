@@ -1,4 +1,4 @@
-"""Limits of a host: those declared by the connector, and those that the host reports in its responses."""
+"""Limits of a host: limits declared by the connector, and limits reported in the responses of the host."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ PATIENCE = 5.0
 RATE_PATIENCE = 120.0
 """Maximum seconds to wait for tokens: longer, because the bucket refills continuously and others may take tokens first.
 
-Not for a host with seconds between two requests: a source with several hosts asks another one meanwhile.
+Not for a host with seconds between two requests: a source with several hosts sends requests to another one meanwhile.
 """
 
 
 @dataclass
 class Report:
-    """Events at one host since the last call to the meter. `source`: the name of the source that asked.
+    """Events at one host since the last call to the meter. `source`: the name of the source that sent the requests.
 
     True if it must not be lost.
     """
@@ -104,7 +104,7 @@ class Meter(Slots, Protocol):
 
 
 class _Host:
-    """A host that the source sends requests to, and what its answers told since the last call to the meter."""
+    """A host that the source sends requests to, and the events in its responses since the last call to the meter."""
 
     def __init__(self, limits: HostLimits, source: str, slots: HostSlots | None, *, is_only: bool) -> None:
         self.limits = limits
@@ -229,7 +229,7 @@ class Metered(Pace):
         return answer
 
     def _is_intake(self, host: _Host) -> bool:
-        """Return whether this is discovery of new work. A connector asks several hosts in threads of its own."""
+        """Return whether this is discovery of new work. A connector with several hosts uses its own threads."""
         return not host.is_only or getattr(self._thread, "intake", False)
 
     # Outcomes

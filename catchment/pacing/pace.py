@@ -26,7 +26,7 @@ class Transfer:
 
 
 class Pace:
-    """An unlimited pace. Thread-safe. Unpickling yields an unlimited pace, because other processes fetch nothing."""
+    """An unlimited pace. Thread-safe. Unpickling yields an unlimited pace, because other processes do not fetch."""
 
     requests: int = 0
     """Requests made so far, if counted."""
@@ -35,7 +35,7 @@ class Pace:
     def transfer(self, cost: int = 1, at: HostLimits | None = None) -> Iterator[Transfer]:
         """Perform one exchange of `cost` requests inside the block. Parse the response after leaving it.
 
-        `at`: the host and its limits, if the connector declares none. What fails there concerns this host alone.
+        `at`: the host and its limits, if the connector declares none. Failures there concern this host alone.
 
         Waits for tokens and a host slot. Exceptions that leave the block are recorded: RateLimited as a requested pause,
         SourceUnavailable as a failure of the host, LoginFailed as permanent.
@@ -49,7 +49,7 @@ class Pace:
     def intake(self) -> AbstractContextManager[None]:
         """Mark this thread's transfers as discovery of new work, which slows down when the queue is full. For the engine.
 
-        Those that name their host always count as discovery.
+        Transfers that name their host always count as discovery.
         """
         return nullcontext()
 

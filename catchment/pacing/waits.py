@@ -11,17 +11,17 @@ _THROTTLE = "see `catchment throttle show`"
 
 
 class WaitKind(StrEnum):
-    """What a source or an item waits for. What stands first must end first; docs/waiting.md lists them in this order."""
+    """The causes of waiting, in the order in which they must end. docs/waiting.md lists them in the same order."""
 
     label: str
-    """What it does meanwhile, in a table."""
+    """The state of the source or item meanwhile, in a table."""
     why: str
     """The cause in words; "" if each wait has its own."""
     remedy: str
-    """What helps, or shows more; `{}` is the subject."""
+    """The way to end the wait or to see more; `{}` is the subject."""
 
     def __new__(cls, value: str, label: str = "", why: str = "", remedy: str = "") -> WaitKind:
-        """Create a member whose text is `value`."""
+        """Create a member with `value` as its text."""
         member = str.__new__(cls, value)
         member._value_, member.label, member.why, member.remedy = value, label, why, remedy
         return member
@@ -54,7 +54,7 @@ class WaitKind(StrEnum):
 class Wait:
     """A reason for which a source, host or item waits now.
 
-    `until`: its end, aware UTC; None if it is open or not known. `remedy`: what helps, or shows more.
+    `until`: its end, aware UTC; None if it is open or not known. `remedy`: the way to end it or to see more.
     """
 
     kind: WaitKind
@@ -64,7 +64,7 @@ class Wait:
     remedy: str
 
     def sentence(self, clock: Callable[[datetime], str] = "{:%H:%M} UTC".format) -> str:
-        """Return what it does, until when and why. `clock` formats the end."""
+        """Return the state, its end and its cause. `clock` formats the end."""
         until = f" until {clock(self.until)}" if self.until else ""
         return f"{self.kind.label}{until}" + (f" ({self.why})" if self.why else "")
 
