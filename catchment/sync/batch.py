@@ -343,7 +343,7 @@ class OpenBatch:
                 yield job, ReadTask(job.item, self._bench.pickled, raw, known)
 
     def _fetched(self, job: ClaimedJob) -> RawContent | None:
-        """Return the content of an item; None if the parsers fetch themselves. A replay asks no host."""
+        """Return the content of an item; None if the parsers fetch themselves. A replay sends no requests."""
         bench = self._bench
         if bench.stage is not None and scopes_of(bench.connector):
             if bench.raw is None or (raw := bench.raw.get(job.item_id, job.item)) is None:

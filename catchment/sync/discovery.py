@@ -38,7 +38,7 @@ class Discovery:
         self.is_whole = False
         """Whether the source was listed to its end, without a part that could not be listed now."""
         self.again: datetime | None = None
-        """When the source should be listed again; None if that has no time of its own, or the listing is unfinished."""
+        """When the source should be listed again; None if no time is set for it, or the listing is unfinished."""
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
@@ -129,8 +129,8 @@ class Discovery:
     def _confirmed(self, late: Sequence[Upsert]) -> Sequence[Change]:
         """Return the moves, with the places that their items have left.
 
-        An item that moves while the source is listed can appear at several places. Only the connector can tell this from a
-        copy.
+        An item that moves while the source is listed can appear at several places. Only the connector can distinguish this from
+        a copy.
         """
         connector = self._bench.connector
         if not late or not isinstance(connector, Movable):

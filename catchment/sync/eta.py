@@ -40,7 +40,7 @@ class MeasuredPace:
 
 
 def mean_pace(ledger: Ledger, source: Source) -> MeasuredPace | None:
-    """Return the mean pace of a source's recent syncs, or None if they processed nothing."""
+    """Return the mean pace of a source's recent syncs, or None if they processed no jobs."""
     jobs, seconds, requests = 0, 0.0, 0
     for sync in ledger.syncs.recent(source.id, _LEARNED_FROM):
         processed = sum(sync.summary.get(name, 0) for name in _DONE)

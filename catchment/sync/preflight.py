@@ -58,7 +58,7 @@ class Permit:
 
     def __init__(self, ledger: Ledger, source: Source, scopes: frozenset[str]) -> None:
         self.ended = False
-        """True if nothing more may be read."""
+        """True if no more may be read."""
         self.reason = ""
         """Reason for the end."""
         self.sync: int | None = None
@@ -147,7 +147,7 @@ def limits_of(connector: Connector) -> HostLimits | None:
 
 
 def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector, *, asks_host: bool = True) -> None:
-    """Check that the source may be synced now, and set the folder of its own files. Raises NotNow."""
+    """Check that the source may be synced now, and set the folder for its files. Raises NotNow."""
     if (wait := gate(ledger, source, limits_of(connector) if asks_host else None)) is not None:
         raise NotNow(str(wait), wait.until)
     if isinstance(connector, Keeping):
@@ -185,7 +185,7 @@ def paced(
         return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
 
     def fill() -> float:
-        # Each host asks on its own, and counting 10,000 jobs takes as long as several requests.
+        # Each host calls this separately, and counting 10,000 jobs takes as long as several requests.
         return level(int(time.monotonic() / _FILL_SECONDS))
 
     pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill, sleep=sleep)
@@ -199,7 +199,7 @@ def paced(
 
 
 def let_parse(connector: Connector, pool: ParserPool, limits: Limits) -> None:
-    """Have a connector parse what strangers send in processes of a pool: one list has less time than an item."""
+    """Let a connector parse untrusted content in processes of a pool. A list has less time than an item."""
     if isinstance(connector, Parsing):
         stall = min(limits.stall_seconds, _LIST_SECONDS)
         connector.parse = partial(pool.call, limits.model_copy(update={"stall_seconds": stall}))

@@ -81,12 +81,12 @@ _WHY_DAMAGED = "chunks differ from the text"
 _WHY_ALTERED = "text differs from a fresh parse"
 _SAMPLE = 200
 _SAMPLE_AT_ONCE = 20
-"""Number of items whose text and bytes are in memory at once."""
+"""Maximum number of items with text and bytes in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofFinding:
-    """An item whose state in the library differs from the source, and the reason."""
+    """An item with a different state in the library and in the source, and the reason."""
 
     flaw: Flaw
     item: str
@@ -125,7 +125,7 @@ class Proven:
     unsound: frozenset[int]
     """Items that must be read again."""
     damaged: frozenset[int]
-    """Contents whose chunks do not match their text, or whose text differs from a new parse."""
+    """Contents with chunks that do not match their text, or with a text that differs from a new parse."""
     texts: int = 0
     """Number of texts compared with a new parse."""
 

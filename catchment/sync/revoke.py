@@ -1,4 +1,4 @@
-"""Withdrawal of consent: delete everything that came from a source, and verify that nothing is left.
+"""Withdrawal of consent: delete all data of a source, and verify that none is left.
 
 The order matters. Consent is withdrawn first, so that nothing new arrives, and a running sync ends. Then rows, caches and
 copies are deleted, and freed pages are erased. The purge is recorded as complete only after the verification. After a kill, it
@@ -33,7 +33,7 @@ _AT_ONCE = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of a purge: these scopes, and the items whose locator satisfies `covers`."""
+    """The extent of a purge: these scopes, and the items with a locator for which `covers` is true."""
 
     scopes: frozenset[str]
     covers: Callable[[str], bool]
@@ -45,18 +45,18 @@ class PurgeProof:
     """The amounts deleted, and the result of the search for leftovers.
 
     Attributes:
-        scopes: What was withdrawn.
-        holds: Whether nothing is left in the library and on this host.
+        scopes: The withdrawn scopes.
+        holds: Whether no data is left in the library and on this host.
         left: Remaining rows by table.
         documents, chunks, cached, raw: Amounts before the purge: documents and chunks exclusive to the source, cache entries,
             and items of the source with raw content.
         still: The same amounts after the purge, by the same names.
         passages: Number of sample passages, exclusive to the source; 0 if all texts are short.
         found: Passages that a search still finds.
-        in_files: Passages whose bytes are still in the files of the ledger or the cache, and samples of the raw content,
-            which is compressed, that are still in its file.
+        in_files: Passages still present in the bytes of the ledger or the cache, and samples of the raw content, which is
+            compressed, still present in its file.
         sinks: How many changes each sink has not received. Its next delivery deletes the copies there.
-        hosts: The other hosts that have not deleted what their disks have; none if the home runs alone.
+        hosts: The other hosts that have not deleted the data on their disks; none if the home runs alone.
         copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
             source, such as a backup.
     """
@@ -83,7 +83,7 @@ class PurgeProof:
 class _Before:
     """State before the purge, for comparison: deleted items, holdings, cache entries and sample passages.
 
-    `raw`: the items with raw content. `samples`: parts of what its file had only for them.
+    `raw`: the items with raw content. `samples`: parts of the raw content that only they had in its file.
     """
 
     items: int
@@ -114,7 +114,7 @@ def revoke(
     purging.ask_hosts(source.id)
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
     holdings = purging.holdings(source.id, extent.covers)
-    # Before the items, by whose IDs it is found.
+    # Before the items: their IDs are needed to find it.
     raw, still_raw, samples = _purge_raw(home, ledger, source.id)
     items = sum(purging.items(source.id, extent.covers))
     if extent.whole:
@@ -156,9 +156,9 @@ def _purge_cache(home: Home) -> tuple[int, int]:
 
 
 def clear_for_other_hosts(home: Home, ledger: Ledger) -> None:
-    """Delete what this disk has of sources that another host removed or whose consent it withdrew; say so in the ledger.
+    """Delete the data on this disk of sources for which another host withdrew consent or which it removed; record it.
 
-    Idempotent: what could not be deleted is tried again by the next call. Raises LedgerError, HomeUnavailable.
+    Idempotent: the next call repeats failed deletions. Raises LedgerError, HomeUnavailable.
     """
     for number, name in ledger.purging.asked_of_me().items():
         _, still_raw, samples = _purge_raw(home, ledger, number)

@@ -151,7 +151,7 @@ class SourceSync:
         """Claim a batch of new jobs and return its token, or None if no job is ready.
 
         Excludes jobs that failed before or that several runs did not survive. The batch is smaller while other sources are
-        being synced. A backfill ends as soon as it is paused, or has to give way.
+        being synced. A backfill ends as soon as it is paused, or must yield to other work.
         """
         if self.backfill is not None:
             if self.gives_way or not self._ledger.backfills.judge(self.sync.id, self.backfill.id).is_running:
@@ -187,7 +187,7 @@ class SourceSync:
     def process_alone(self, job_id: int) -> Trouble | None:
         """Process one job separately, as a new attempt, and return its failure, if any. Does nothing if the job is not ready.
 
-        A job that was cancelled or superseded meanwhile has no failure any more. If this raises, call it again to resume the
+        A job that was cancelled or superseded meanwhile has no failure. If this raises, call it again to resume the
         same attempt.
         """
         token = next(
@@ -251,7 +251,7 @@ class SourceSync:
         return connector.pace.requests if isinstance(connector, Paced) else 0
 
     def next_retry(self) -> datetime | None:
-        """Return when more work is possible (a retry, a quota or the host permits it, or its listing told it), or None.
+        """Return when more work is possible, or None. A retry, a quota, the host or the listing determines the time.
 
         Returns the present time if more retries are due than one sync processes.
         """

@@ -1,8 +1,8 @@
 """The delivery of documents to a sink: compare it with the library once, then send each change.
 
 A batch counts as received when the sink has stored it, so a kill repeats one batch at most. After each batch, the sink and then
-the ledger get the same new stamp. If they differ, one of them was put back from a copy, or a kill came in between: the sink is
-compared again.
+the ledger get the same new stamp. If the stamps differ, the sink or the ledger was restored from a copy, or a kill interrupted
+this step: the sink is compared again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from catchment.runtime.home import Home
 Opening = Callable[[str, str, str | None], AbstractContextManager[Sink]]
 """Opens a sink by kind, place and secret."""
 _PAGE = 2_000
-"""Documents whose versions are compared at a time."""
+"""Number of documents to compare at a time."""
 _FEW = 20
 PLACE_FAILURES = SinkUnavailable, DocumentRefused, UserError, LoginFailed
-"""What a place raises. Within `write` only, a refusal is about a document."""
+"""The exceptions of a place. Within `write` only, a refusal is about a document."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ def own_stamp(outbox: Outbox, sink: SinkRow, place: Sink) -> str | None:
 
 
 def adopt(home: Home, ledger: Ledger, name: str, opened: Opening, actor: str, reason: str = "") -> None:
-    """Take over the place of a sink from another home or sink, whose next write there is refused. May be repeated.
+    """Take over the place of a sink from another home or sink. The next write of the former owner is refused. May be repeated.
 
     Waits for a delivery. The next one sends the differences. Raises NotFound, SinkUnavailable.
     """
@@ -252,7 +252,7 @@ class _Delivery:
 
 
 def _written(place: Destination, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
-    """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then.
+    """Let a sink store and delete documents. Return the reasons for refused documents; it has no version of these then.
 
     A document for which the sink raises an unexpected error is refused, too, if the sink can delete it.
     """

@@ -1,4 +1,4 @@
-"""A document as a person reads it, alone or in its conversation, and what is related to it."""
+"""A document for display, alone or in its conversation, and the documents related to it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def people(content: Document) -> tuple[tuple[str, ...], tuple[str, ...], tuple[s
 
 
 def related(ledger: Ledger, shown: Shown, near: Callable[[], Sequence[Hit]]) -> RelatedView:
-    """Return the documents linked to one, its conversation, attachments and copies, then what has a similar meaning.
+    """Return the linked documents, the conversation, attachments and copies, then the documents with a similar meaning.
 
     `near` returns the documents with the nearest meaning, or raises MeaningOff.
     """

@@ -291,7 +291,7 @@ def source(
         return replace(condition, message=f"{condition.message}; {good}")
     subject = subject if is_read else ""
     if known:
-        # The ledger tells sooner when it is over, so that this is no incident.
+        # No incident is opened: the ledger shows the end of this problem sooner.
         return Condition(probe, known.verdict, f"{known.message}; {good}", known.remedy, subject=subject)
     if unset:
         # The source's own syncs report whether the variable is set where they run.

@@ -1,4 +1,4 @@
-"""The library at a glance: its sources and what is wrong; the latest documents, and the numbers beside the filters."""
+"""The library at a glance: its sources and their problems; the latest documents, and the numbers beside the filters."""
 
 from __future__ import annotations
 

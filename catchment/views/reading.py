@@ -1,4 +1,4 @@
-"""A document set to be read: its text with what the links in it lead to, its conversation, its neighbours and its origin."""
+"""A document set to be read: its text, the targets of its links, its conversation, its neighbours and its origin."""
 
 from __future__ import annotations
 

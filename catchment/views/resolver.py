@@ -32,13 +32,14 @@ _SHOWN = 10
 
 
 class NameMatches(NamedTuple):
-    """The items that a name stands for.
+    """The items with a name.
 
     Attributes:
         items: The best matches, present items first: several if the name is ambiguous.
         others: Weaker matches, best first.
         is_exact: The name is the number of a document, or a whole path.
-        of_job: The item whose job has the name as its number, if it is another one: quarantined items are shown by it.
+        of_job: The item of the job that has the name as its number, if that is another item. Lists of quarantined items show
+            this number.
     """
 
     items: Sequence[ItemRow]
@@ -112,7 +113,7 @@ def item(ledger: Ledger, name: str, settings: Settings) -> ItemRow:
 
 
 def _best(ledger: Ledger, name: str, settings: Settings) -> tuple[list[ItemRow], list[ItemRow]]:
-    """Return the items with this name and those that have it in part: of those with a document, if there are any."""
+    """Return the items with this name, and weaker matches. Ignores items without a document if any has one."""
     matches = find(ledger, name, settings)
     every = [*matches.items, *matches.others]
     items = [row for row in every if row.document is not None] or every
@@ -148,7 +149,7 @@ def places(name: str, settings: Mapping[str, SourceSettings], *, looks_at_disk: 
 
 
 def spelled(path: Path) -> Path:
-    """Return the path with accents encoded as on the disk, as far as it exists."""
+    """Return the path with accents encoded as on the disk. Missing parts stay unchanged."""
     if str(path).isascii() or os.path.lexists(path):
         return path
     folder = spelled(path.parent)

@@ -1,4 +1,4 @@
-"""What needs a person: the open incidents, worst first, and the causes of the quarantine.
+"""The problems that need a person: the open incidents, worst first, and the causes of the quarantine.
 
 Pauses and blackout windows are listed last. They are intended, so the badge does not count them.
 """
@@ -118,9 +118,9 @@ class TroubleView:
     """All troubles, worst first.
 
     Attributes:
-        number: Of those that need a person.
+        number: Number of troubles that need a person.
         checked: Time of the last check of the components.
-        closed: What was closed in the last 24 hours, latest first, if it was asked for.
+        closed: The troubles closed in the last 24 hours, latest first, if they were requested.
     """
 
     troubles: tuple[TroubleRow, ...]
@@ -162,7 +162,7 @@ class GoodVersion:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """A quarantined item. `item` is None if it was purged, and `good` if the library has no document of it."""
+    """A quarantined item. `item` is None after a purge; `good` is None without a document in the library."""
 
     entry: QuarantineEntry
     help: str
@@ -187,7 +187,7 @@ def trouble(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> Tro
 
 
 def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
-    """Return what was closed in the last 24 hours, latest first."""
+    """Return the troubles closed in the last 24 hours, latest first."""
     since, names = ledger.now() - _DAY, {source.id: source.name for source in ledger.sources.all()}
     decided = [
         ClosedTrouble(names.get(event.source_id or 0) or event.reason or "", event.event, event.at, who=event.actor)
@@ -262,9 +262,9 @@ def problem_and_remedy(message: str, reason: Reason) -> tuple[str, str]:
 
 
 def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
-    """Return the open incidents, without those that a decision has solved and that close in some seconds.
+    """Return the open incidents, except incidents that a decision has solved, which close within seconds.
 
-    That many items of a source fail is told by the causes of its quarantine.
+    Incidents about many failing items of a source are left out, too: the list shows the causes of its quarantine.
     """
     held = {source.name for source in ledger.sources.all() if source.state == "held"}
     holds = {hold.source: hold.count for hold in ledger.intake.holds()}

@@ -1,4 +1,4 @@
-"""What the commands about ledger, configuration and sinks show."""
+"""The results of the commands about ledger, configuration and sinks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catchment.records.standing import SinkRow
 
 @dataclass(frozen=True, slots=True)
 class LedgerCheck:
-    """Whether all invariants of the ledger hold, and those that are violated."""
+    """Whether all invariants of the ledger hold, and the violated invariants."""
 
     holds: bool
     broken: list[str]

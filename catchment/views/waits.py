@@ -1,6 +1,6 @@
 """Why a source is not read now, and why an item is not in the library yet: every answer to that question is made here.
 
-What only the worker or the server knows comes from their last reports, which do not exist while Catchment is stopped.
+The last reports of the worker and the server are used, too. They do not exist while Catchment is stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AWAY = {
 
 
 def of_sources(ledger: Ledger, home: Home, report: ServerReport | None) -> Mapping[str, tuple[Wait, ...]]:
-    """Return why each source is not read now, what must end first coming first; empty for those that may be read.
+    """Return why each source is not read now, in the order in which the waits must end; empty if it may be read.
 
     `report`: of the server, with the sources that are switched off and the hosts on which they run.
     """

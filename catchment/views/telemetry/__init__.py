@@ -1,1 +1,1 @@
-"""What the measurements show: conditions and incidents, series and gauges, trends, objectives, anomalies."""
+"""The results of the measurements: conditions and incidents, series and gauges, trends, objectives, anomalies."""

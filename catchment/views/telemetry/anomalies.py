@@ -1,4 +1,4 @@
-"""Anomalies: sources whose figures of the last hours are unusual, compared with the same hours of the weeks before."""
+"""Anomalies: sources with unusual figures in the last hours, compared with the same hours of the weeks before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAILING = 0.1
 """Share of attempts that fail from which failures count. A large import has more failures, too."""
 
 _BUSY = 0.75
-"""Share of what the other sources usually store, from which a person is not away."""
+"""The person is not away if the other sources store at least this share of their usual number of items."""
 _COUNTED = {"succeeded": "throughput", "retrying": "failures", "quarantined": "failures"}
 """The series to which the outcomes of jobs belong."""
 
@@ -57,7 +57,7 @@ class Anomaly:
 
     @property
     def text(self) -> str:
-        """What is unusual, in words that stay the same while it is."""
+        """The anomaly in words that do not change while it lasts."""
         return f"{_WORDS[self.metric]} is unusually {self.direction}"
 
 
@@ -154,7 +154,7 @@ def _settled(values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]
     for hour, failed in failures.items():
         if failed < _FAILING * (failed + items[hour]):
             failures[hour] = 0.0
-    # Three hours, because the changes of a person come in heaps.
+    # Three hours, because people make their changes in bursts.
     smooth = {
         hour: (items[hour] + items[hour - 1] + items[hour - 2]) / 3
         for hour in items

@@ -1,4 +1,4 @@
-"""The conditions that hold now, by the ledger, the reports of the processes and the last checks. Asks no other host."""
+"""The present conditions, by the ledger, the reports of the processes and the last checks. Connects to no other host."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, 
 
 
 def present(ledger: Ledger, home: Home) -> list[Condition]:
-    """Return the problems of sources, hosts and sinks, also while nothing runs."""
+    """Return the problems of sources, hosts and sinks, also while Catchment is stopped."""
     latest = latest_syncs(ledger)
     return problems((*_watched(home), *of_ledger(ledger, home, latest), *of_ledger_each_minute(ledger, home, latest)))
 

@@ -1,4 +1,4 @@
-"""Every series of the catalogue as it is now, and the gauges, which are read from the ledger, the home and the worker."""
+"""The present state of every series of the catalogue, and the gauges, read from the ledger, the home and the worker."""
 
 from __future__ import annotations
 

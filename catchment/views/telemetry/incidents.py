@@ -1,4 +1,4 @@
-"""Incidents as people see them: with their meaning, and what they concern."""
+"""Incidents for display, with their meaning and their subject."""
 
 from __future__ import annotations
 

@@ -85,14 +85,14 @@ def _points(ledger: Ledger, metric: Metric, now: datetime) -> list[Point]:
 
 
 def _syncs(ledger: Ledger, _objective: Objective, now: datetime) -> Iterable[Events]:
-    """Yield the syncs. Those that a person or a limit stopped, and first syncs, are not counted at all."""
+    """Yield the syncs, except first syncs and syncs that a person or a limit stopped."""
     for point in _points(ledger, SYNC_DURATION, now):
         if point.labels[0] in ("completed", *FAILED_OUTCOMES):
             yield Events(point.at, point.figure.n if point.labels[0] in FAILED_OUTCOMES else 0, point.figure.n)
 
 
 def _durations(ledger: Ledger, objective: Objective, now: datetime) -> Iterable[Events]:
-    """Yield the completed syncs. Those that fail are short or long for other reasons."""
+    """Yield the completed syncs. Failed syncs are short or long for other reasons."""
     for point in _points(ledger, SYNC_DURATION, now):
         if point.labels[0] == "completed":
             yield Events(point.at, _above(point, objective.above), point.figure.n)

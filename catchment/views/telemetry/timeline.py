@@ -28,7 +28,7 @@ class BarKind(StrEnum):
 
     CHANGED = "changed"
     NOTHING = "nothing"
-    """Syncs that found nothing to do."""
+    """Syncs without changes."""
     FAILED = "failed"
     RUNNING = "running"
     WAITING = "waiting"
@@ -58,7 +58,7 @@ class TimelineBar:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A source with its bars. `syncs`, `failed`: number of all its syncs in the span, and of those that failed."""
+    """A source with its bars. `syncs`, `failed`: number of all its syncs in the span, and of the failed syncs."""
 
     source: str
     state: SourceState

@@ -17,7 +17,7 @@ Values = tuple[float | None, ...]
 
 
 class TrendRange(StrEnum):
-    """How far back a trend goes."""
+    """The period of a trend."""
 
     HOUR = "1h"
     DAY = "24h"

@@ -1,1 +1,1 @@
-"""The versions of documents, and what changed from one to another."""
+"""The versions of documents, and the changes between them."""

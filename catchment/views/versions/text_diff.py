@@ -25,7 +25,7 @@ class DiffLine:
 
     Attributes:
         sign: "+", "-", " ", or "@" for the line before each part.
-        marked: Start and end of the words that changed; empty if the whole line is new, or is not there any more.
+        marked: Start and end of the words that changed; empty if the whole line was added or removed.
     """
 
     sign: str
@@ -34,7 +34,7 @@ class DiffLine:
 
     @property
     def parts(self) -> Iterator[tuple[str, bool]]:
-        """The text in parts; True for those that changed."""
+        """The text in parts; True for changed parts."""
         place = 0
         for start, end in self.marked:
             yield self.text[place:start], False
@@ -44,7 +44,7 @@ class DiffLine:
 
 
 def unified(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-    """Yield the changed lines, with some unchanged lines around them; nothing for equal texts."""
+    """Yield the changed lines, with some unchanged lines around them; no lines for equal texts."""
     steps = _steps(old, new)
     if all(step[0] == "equal" for step in steps):
         return

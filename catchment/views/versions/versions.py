@@ -1,4 +1,4 @@
-"""The versions of a document, what changed between them, and a version as of a time."""
+"""The versions of a document, the changes between them, and a version as of a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DocumentVersion:
         sync: The sync, or undo, that made it; None if unknown.
         title, modified: As it was then. `modified`: its own date.
         is_there: False while the document was deleted.
-        what: What changed since the version before, in words.
+        what: The changes since the version before, in words.
         added, removed: Number of lines.
         fields: The changes outside the text.
     """
@@ -69,7 +69,7 @@ class DocumentHistory:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDiff:
-    """What changed from one version of a document, `before`, to a later one. `after.what` has it in words."""
+    """The changes from one version of a document, `before`, to a later one. `after.what` describes them in words."""
 
     document: int | None
     source: str
@@ -117,7 +117,7 @@ def as_of(ledger: Ledger, item: int, moment: datetime) -> tuple[DocumentVersion,
 
 
 def diff(ledger: Ledger, item: int, since: datetime | None = None, until: datetime | None = None) -> DocumentDiff:
-    """Return what changed since a time, or by the last change, until another time, or now. Raises NotFound."""
+    """Return the changes from a time, or only the last change, until another time, or now. Raises NotFound."""
     known = _known(ledger, item)
     after = _read(ledger, known, known.all[-1] if until is None else _at(ledger, known, until))
     if since is not None:

@@ -1,4 +1,4 @@
-"""Backfills: all, and one with what it changed."""
+"""Backfills: the list, and one backfill with its changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BackfillList:
 
 @dataclass(frozen=True, slots=True)
 class BackfillAndChanges:
-    """A backfill, the number of texts that it changed, and those that it changed most."""
+    """A backfill, the number of texts that it changed, and the texts with the most changes."""
 
     backfill: Backfill
     changed: int
@@ -32,5 +32,5 @@ def backfills(ledger: Ledger, source: str | None, *, after: str | None = None) -
 
 
 def backfill(ledger: Ledger, number: int) -> BackfillAndChanges:
-    """Return a backfill with what it changed. Raises NotFound."""
+    """Return a backfill with its changes. Raises NotFound."""
     return BackfillAndChanges(ledger.backfills.get(number), *ledger.backfills.changes(number))

@@ -1,4 +1,4 @@
-"""Syncs: a list, and one sync as stages with what it changed in the library."""
+"""Syncs: a list, and one sync as stages with its changes in the library."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def changes(
 
 
 def _stages(row: SyncRow, work: SyncWork) -> tuple[Stage, ...]:
-    """Return the stages: by the figures of a sync that has ended, by the jobs of one that runs."""
+    """Return the stages: by the figures of a completed sync, or by the jobs of a running sync."""
     if row.is_undo:
         return ()
     listed, jobs = sum(work.jobs.values()), work.jobs
