@@ -196,7 +196,7 @@ class Ledger:
         """Open a ledger for use: created if missing, migrated (after a backup) if older than the program.
 
         Args:
-            at: The home whose ledger it is, or a URL. With a home, every change raises Refused if the ledger belongs to
+            at: The home of the ledger, or a URL. With a home, every change raises Refused if the ledger belongs to
                 another home.
             clock: Returns seconds since 1970, for tests; so does `monotonic`, a monotonic clock.
             patience: Seconds to wait for a PostgreSQL server that does not answer.
@@ -216,7 +216,7 @@ class Ledger:
         read_only: bool = False,
         only: Collection[str] | None = None,
     ) -> Ledger:
-        """Open an existing ledger. Creates and migrates nothing. Raises like `open`, and NotFound if it does not exist.
+        """Open an existing ledger without creating or migrating it. Raises like `open`, and NotFound if it does not exist.
 
         `fixed`: no process can write to the disk, for example because it is full. SQLite would otherwise need space to read.
         `seconds`: time limit of each transaction; exceeding it raises LedgerUnavailable.
@@ -295,7 +295,7 @@ class Ledger:
 
     @contextmanager
     def trail(self) -> Iterator[Trail]:
-        """Return what an audit reads, as of one moment."""
+        """Return the rows for an audit, as of one moment."""
         from catchment.ledger.admin.trail import Trail
 
         with self._store.read() as reading:

@@ -5,7 +5,7 @@ that was killed in between is finished later. The backup of a ledger on PostgreS
 the backups of each other.
 
 A backup ends with a seal, the digest of all bytes before it. SQLite ignores the bytes after the last page. An entry of the
-table says that there is a seal, so that a missing one is noticed. Backups of older versions have neither.
+table records that the file has a seal, so that a missing seal is noticed. Backups of older versions have neither.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def restore(
     places: Iterable[Path] = (),
     prepare: Callable[[Store, SavedFiles], None] | None = None,
 ) -> Restored:
-    """Replace the ledger at a URL, which may be damaged or missing, with a backup. What it replaces is kept.
+    """Replace the ledger at a URL, which may be damaged or missing, with a backup. The replaced ledger is kept.
 
     `outdated` are databases that are invalid with another ledger; they are deleted. `places` are the paths of the small files
     that are restored. `prepare` is called with the verified copy that then replaces the ledger.

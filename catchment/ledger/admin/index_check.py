@@ -59,7 +59,7 @@ def check_parts(reading: Reading) -> list[str]:
 
 
 def check_names(reading: Reading, which: ColumnElement[bool] | None = None) -> list[str]:
-    """Return the first document whose tags or folders in their tables differ. Reads all documents that meet the condition."""
+    """Return the first document with other tags or folders in their tables. Reads all documents that meet the condition."""
     live = documents.c.removed_at.is_(None) & (true() if which is None else which)
     numbers = reading.execute(select(documents.c.id).where(live).order_by(documents.c.id)).scalars().all()
     for part in in_parts(numbers):
@@ -188,7 +188,7 @@ def differs_on_postgresql(reading: Reading) -> bool:
 
 
 def _cut_out_large(writing: Writing) -> None:
-    """Replace the view used by the integrity check with one that has the chunks of large texts precomputed."""
+    """Replace the view used by the integrity check with a view that has the chunks of large texts precomputed."""
     run = writing.connection.exec_driver_sql
     large = run(f"SELECT content_id FROM chunks GROUP BY 1 HAVING max(stop) > {_LARGE}").scalars().all()
     if not large:

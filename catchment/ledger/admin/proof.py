@@ -246,7 +246,7 @@ def _status(row: AnyRow) -> ItemStatus:
 
 def _enqueue(writing: Writing, source_id: int, item_ids: Sequence[int], actor: str) -> None:
     chosen = among(writing, items.c.id, item_ids) & (items.c.state == "present")
-    # By these, an undo knows what the item belongs to, and whether it has changed since.
+    # An undo needs these columns to find the sync of an item, and to notice later changes.
     found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")
     backfill = case((states(WAITING), jobs.c.backfill_id)).label("backfill_id")
     repeated = case((states(_DONE), jobs.c.id), (states(WAITING), jobs.c.replay_of)).label("replay_of")

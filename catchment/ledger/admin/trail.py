@@ -16,7 +16,7 @@ from catchment.ledger.jobs.history import walk
 
 
 class Trail:
-    """The rows of one moment. `source_id` selects those of one source; None those of all. Rows come by number or name."""
+    """The rows of one moment. `source_id` selects the rows of one source; None selects all. Ordered by number or name."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading

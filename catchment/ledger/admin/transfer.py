@@ -64,7 +64,7 @@ def copy(reading: Reading, writing: Writing) -> None:
                 writing.insert(table, list(map(tuple, part)))
                 heartbeat.report("copying", count := count + len(part), total + 1)
         index_check.rebuild(writing)
-    # The index was built with IDs of its own.
+    # The rebuilt index has new IDs.
     writing.execute(delete(counters))
     writing.insert(counters, list(map(tuple, reading.execute(select(counters)))))
     for table in (*_TABLES, *_REBUILT, counters):

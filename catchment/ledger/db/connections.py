@@ -177,9 +177,9 @@ def _connect(patience: float, dialect: Dialect, _record: object, arguments: Any,
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Have the databases stop what the block asks of them, in all its transactions together, after so many seconds.
+    """Limit the time of all transactions of the block together. The databases stop its statements after so many seconds.
 
-    It raises TookTooLong then. Within another block, the earlier end counts. Covers this thread only.
+    The block raises TookTooLong then. Within another block, the earlier end counts. Covers this thread only.
     """
     before = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
     try:

@@ -176,7 +176,7 @@ class Writing(Reading):
     def __init__(self, connection: Connection, now: int, started: int = 0) -> None:
         super().__init__(connection, now, started)
         self.tally = Tally()
-        """What this transaction counts."""
+        """The counts of this transaction."""
         self.inserted = 0
         """Rows that were added on PostgreSQL."""
         self._events: list[tuple[Any, ...]] = []
@@ -311,7 +311,7 @@ class Store:
             self.engine.update_execution_options(**{_LIMITED: True})
             visible.limit_to(self.engine, only)
         self.tally = Tally()
-        """What was counted outside of transactions, for the next one."""
+        """The counts from outside of transactions, for the next transaction."""
         self._alone = threading.Lock()
         """Held by the writing thread. Waiting for it is faster than SQLite's polling."""
         self._rested = 0.0
@@ -328,7 +328,7 @@ class Store:
         return self._server.now()
 
     def ask_time(self, connection: Connection, first: str = "") -> int:
-        """Return the current time, asked of PostgreSQL once it has evaluated the expressions `first`."""
+        """Return the current time of PostgreSQL, read after it has evaluated the expressions `first`."""
         *_, answer, self._server_started = connection.exec_driver_sql(f"SELECT {first}{_TIME}").one()
         self._server.learn(answer)
         return answer if self._clock is None else self.now()

@@ -17,7 +17,7 @@ from itertools import accumulate, chain
 from unicodedata import category, combining, name, normalize
 
 _MARKED = ("LATIN", "GREEK", "ARABIC", "HEBREW")
-"""Scripts whose marks are ignored."""
+"""Scripts with marks that are ignored."""
 _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u1ab0-\u1aff\u1dc0-\u1dff"
     "\u20d0-\u20ff\ufe20-\ufe2f"
@@ -72,7 +72,7 @@ _UNCHANGED = {chr(code) for code in range(128)}
 
 
 def fold(text: str) -> str:
-    """Return the text as it is indexed and compared."""
+    """Return the form of a text for the index and for comparisons."""
     folded = _fold_letters(text)
     return "".join(new for *_, new in _pieces_of_words(folded, edits)) if (edits := _edits(folded)) else folded
 
@@ -83,7 +83,7 @@ def plain_words(text: str) -> str:
 
 
 class Folded:
-    """A text as `fold` returns it, and where its characters come from."""
+    """A text as `fold` returns it, and the origin of its characters."""
 
     def __init__(self, text: str) -> None:
         letters = _Changed((*piece, _fold_letters(text[piece[0] : piece[1]])) for piece in _pieces(text))
@@ -155,7 +155,7 @@ def postgres_function() -> str:
 
 
 def _edits(folded: str) -> list[tuple[int, int, str]]:
-    """Return what sets the words of a text apart, in order: from where, to where, and the new text."""
+    """Return the edits that separate the words of a text, in order: start, end and new text."""
     edits: list[tuple[int, int, str]] = []
     if "++" in folded or "c#" in folded or "f#" in folded or ".net" in folded:
         edits = [(*sign.span(), _SIGN_WORDS[sign[0]]) for sign in _SIGN.finditer(folded)]
@@ -167,7 +167,7 @@ def _edits(folded: str) -> list[tuple[int, int, str]]:
 
 
 def _pieces_of_words(folded: str, edits: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, bool, str]]:
-    """Yield the pieces of a text whose words are set apart. An inserted space comes from the character after it."""
+    """Yield the pieces of a text with separated words. The origin of an inserted space is the character after it."""
     position = 0
     for begin, end, new in edits:
         yield position, begin, True, folded[position:begin]

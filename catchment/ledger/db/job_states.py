@@ -34,7 +34,7 @@ A quarantined job becomes pending on an operator's request, or when a condition 
 
 UNFINISHED = frozenset({PENDING, RUNNING, RETRYING})
 LAST_DUE = 1 << 61
-"""Due time of a job that a backfill added and nobody claimed yet: ordinary syncs leave it alone."""
+"""Due time of a job that a backfill added and no sync has claimed yet: ordinary syncs skip it."""
 ORDINARY = jobs.c.due < LAST_DUE
 
 _AT_ONCE = 2_000

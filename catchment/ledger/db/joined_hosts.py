@@ -1,4 +1,4 @@
-"""The hosts that share a ledger on PostgreSQL: which of them answer, and what only one of them may do at a time."""
+"""The hosts that share a ledger on PostgreSQL: their heartbeats, and the work that only one of them may do at a time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JoinedHosts:
 
     @property
     def is_shared(self) -> bool:
-        """Whether hosts share the ledger. Asks the database once; afterwards, every write transaction renews it."""
+        """Whether hosts share the ledger. Reads the database once; afterwards, every write transaction renews the value."""
         ownership = self._store.ownership
         if ownership is None or self._store.file is not None:
             return False
@@ -84,7 +84,7 @@ class JoinedHosts:
             return ownership.look(reading.connection) == ownership.identity
 
     def join(self, name: str, actor: str, reason: str = "", *, takes_any: bool, version: str) -> None:
-        """Share the ledger as a host of this name. Idempotent; a second call changes the name and what it takes.
+        """Share the ledger as a host of this name. Idempotent; a second call changes the name and `takes_any`.
 
         Raises Refused on SQLite, for the name of another host, or if another home has the ledger to itself.
         """
@@ -104,7 +104,7 @@ class JoinedHosts:
                 writing.record("host joined", actor=actor, reason=f"{name}; {reason}" if reason else name)
 
     def leave(self, actor: str, reason: str = "", *, name: str | None = None) -> None:
-        """Remove this host, or another one that no longer answers. The last one has the ledger to itself afterwards.
+        """Remove this host, or another host that no longer answers. The last host then has the ledger to itself.
 
         Raises NotFound, or Refused for another host that answers.
         """
@@ -137,15 +137,15 @@ class JoinedHosts:
         return next((host for host in self.all() if host.is_me), None)
 
     def beat(self) -> None:
-        """Say that this host is at work for the next 40 s. Waits for no other writer."""
+        """Record that this host counts as alive for the next 40 s. Waits for no other writer."""
         self._until(_BEAT)
 
     def end_beat(self) -> None:
-        """Say that this host stops now."""
+        """Record that this host stops now."""
         self._until(None)
 
     def beat_for_command(self) -> None:
-        """Let the syncs of a command count as alive for ten minutes, if nothing on this host beats."""
+        """Let the syncs of a command count as alive for ten minutes, if no process of this host sends heartbeats."""
         me = self.mine()
         if me is not None and not (me.is_alive and me.boot == process.place_of(process.identity())):
             self._until(_COMMAND)
@@ -153,7 +153,7 @@ class JoinedHosts:
     def alive(self, owner: str) -> bool:
         """Return whether the process with this identity is running, or its host if it is another one.
 
-        What another host has answered counts for 3 s.
+        The result for another host is cached for 3 s.
         """
         if process.alive(owner):
             return True

@@ -100,7 +100,7 @@ def _like_pattern(name: str) -> str:
 
 
 def like_literal(text: str) -> str:
-    """Return the LIKE pattern that matches a text as it is, with the escape character `\\`."""
+    """Return the LIKE pattern that matches exactly this text, with the escape character `\\`."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 

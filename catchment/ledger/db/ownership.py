@@ -1,7 +1,7 @@
-"""The home that may change a ledger: the first one that wrote to it, until another one adopts it; or hosts that share it.
+"""The home that may change a ledger: the first writer, until another home adopts the ledger; or hosts that share it.
 
-The processes of a home know which of its syncs live. Those of another home would take them for dead, and release their jobs.
-Hosts beat instead (`catchment.ledger.db.joined_hosts`).
+The processes of a home know which of its syncs live. Processes of another home would take them for dead, and release their
+jobs. Hosts send heartbeats instead (`catchment.ledger.db.joined_hosts`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _changes(reading: Reading) -> int:
 
 
 def _write_anew(file: Path) -> None:
-    """Run VACUUM on a separate connection whose temporary data is in a file, not in memory as on the others."""
+    """Run VACUUM on a separate connection with temporary data in a file. Other connections have it in memory."""
     # The temporary file is private and on the ledger's disk, which has enough space.
     os.environ["SQLITE_TMPDIR"] = str(file.parent)
     with closing(sqlite3.connect(file, timeout=_LOG_SECONDS, isolation_level=None)) as database:

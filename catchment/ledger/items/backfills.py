@@ -1,7 +1,7 @@
-"""Backfills: work that a person asks for apart from the listing, such as an older window or a replay with newer code.
+"""Backfills: work that a person requests in addition to the listing, such as an older window or a replay with newer code.
 
-A backfill adds ordinary jobs. Its state is derived from them; stored is only what the operator wishes. A replayed item gets a
-new job, so that no finished job is opened again.
+A backfill adds ordinary jobs. Its state is derived from them; only the wishes of the operator are stored. A replayed item gets
+a new job, so that no finished job is opened again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Readable = Callable[[Mapping[int, Item]], Collection[int]]
 
 @dataclass(frozen=True, slots=True)
 class BackfillSelection:
-    """What a backfill does: a stage, for the items of a window or for these.
+    """The work of a backfill: a stage, for the items of a window or for the given items.
 
     `since` and `until` (aware, the latter excluded) are compared with the date of the document or, for `FETCH`, of the item at
     its source.
@@ -104,7 +104,7 @@ class BackfillSelection:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> BackfillSelection:
-        """Return what `as_json` stored."""
+        """Return the selection that `as_json` stored."""
         chosen = stored["items"]
         return cls(
             ReplayStage(stored["stage"]),
@@ -116,7 +116,7 @@ class BackfillSelection:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The work that a selection means now: the numbers of items, and of those that cannot be read, and a digest of all."""
+    """The present work of a selection: the number of items, the number of unreadable items, and a digest of all."""
 
     total: int
     unreadable: int
@@ -168,7 +168,7 @@ class Backfill:
     def done(self) -> int:
         """Number of finished jobs, or of items whose embeddings were deleted to be made anew.
 
-        Those that ended with a cancelled backfill do not count.
+        Jobs that ended with a cancelled backfill do not count.
         """
         known = self.total if self.is_listed else sum(self.jobs.values())
         given_up = self.jobs.get(CANCELLED, 0) if self.state is BackfillState.CANCELLED else 0
@@ -183,7 +183,7 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class TextChange:
-    """A document whose text a backfill changed, with the lengths of both texts in characters."""
+    """A document with a text that a backfill changed, and the lengths of both texts in characters."""
 
     document: int
     path: str
@@ -231,8 +231,8 @@ class Backfills:
     def start(self, number: int, digest: str, actor: str, reason: str = "") -> None:
         """Start a planned backfill. Raises NotFound.
 
-        Raises Refused if it is none, if the work is another one than planned, or if it overlaps an unfinished backfill of the
-        source: an item has one waiting job, so to cancel one of them would drop the other's items.
+        Raises Refused if it is not planned, if the work differs from the plan, or if it overlaps an unfinished backfill of the
+        source: an item has one waiting job, so cancelling one backfill would drop items of the other.
         """
         with self._store.write() as writing:
             row = _found(writing, number)
@@ -257,7 +257,7 @@ class Backfills:
             _set(writing, row, "hold", "backfill paused", actor, reason)
 
     def resume(self, number: int, actor: str, reason: str = "") -> None:
-        """Go on after a pause. Raises Refused unless it is paused, NotFound."""
+        """Continue a paused backfill. Raises Refused if it is not paused, NotFound."""
         with self._store.write() as writing:
             row = _found(writing, number)
             if row.wish != "hold":
@@ -321,7 +321,7 @@ class Backfills:
     def judge(self, sync_id: int, number: int) -> Backfill:
         """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty.
 
-        Raises StaleLease if the sync that asks is closed and would pause it.
+        Raises StaleLease if the calling sync is closed and would pause the backfill.
         """
         backfill = self.get(number)
         most = max(_MOST_QUARANTINED, backfill.total // _MOST_QUARANTINED)
@@ -361,7 +361,7 @@ class Backfills:
             return _backfills(reading, reading.execute(_unfinished(source_id)).all())
 
     def changes(self, number: int) -> tuple[int, list[TextChange]]:
-        """Return how many texts a backfill changed, and those whose length changed most; only while undo data is kept."""
+        """Return the number of texts that a backfill changed, and the largest changes in length, while undo data is kept."""
         old, new = aliased(contents), aliased(contents)
         its_syncs = select(syncs.c.id).where(syncs.c.backfill_id == number)
         was, now = func.length(old.c.text), func.length(new.c.text)
@@ -411,7 +411,7 @@ def _rows() -> Select[Any]:
 
 def _unfinished(source_id: int | None) -> Select[Any]:
     of_source = true() if source_id is None else backfills.c.source_id == source_id
-    # Every sync asks for this, so the jobs of the many that are done are not counted.
+    # Every sync runs this query, so it does not count the jobs of the many completed backfills.
     left = exists(select(jobs.c.id).where(jobs.c.backfill_id == backfills.c.id, states(UNFINISHED)))
     is_open = backfills.c.wish.in_(("run", "hold")) & (backfills.c.listed_at.is_(None) | left)
     return _rows().where(of_source, is_open).order_by(backfills.c.id)
@@ -481,7 +481,7 @@ def _candidates(
 ) -> Sequence[AnyRow]:
     """Return the first items of a selection after this one: done, and read by earlier code if the stage depends on it.
 
-    Without those that an undo restored. `number`: without those that ever had a job of this backfill.
+    Excludes items that an undo restored. `number`: also excludes items that ever had a job of this backfill.
     """
     item = (items.c.id, items.c.locator, items.c.container, items.c.version, items.c.identity)
     columns = (*item, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)

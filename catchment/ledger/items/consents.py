@@ -25,7 +25,7 @@ class Consents:
     def all(self, source: str | None = None, *, every: bool = False) -> list[Consent]:
         """Return the consents of one or all sources, ordered by source and scope.
 
-        By default, only those that determine whether a source is read. `every` includes scopes that are no longer configured.
+        By default, only consents that determine whether a source is read. `every` includes scopes no longer configured.
         """
         statement = (
             select(consents, sources.c.name, sources.c.kind, _is_purging().label("is_purging"))
@@ -157,7 +157,7 @@ def _of(reading: Reading, where: ColumnElement[bool]) -> list[Consent]:
 def _consents(reading: Reading, statement: Select[Any]) -> list[Consent]:
     rows = reading.execute(statement).all()
     purges = select(host_purges.c.source_id, hosts.c.name).join(hosts, hosts.c.id == host_purges.c.host_id)
-    # Few are being purged, and no host is asked in a home that runs alone.
+    # Few sources are being purged, and in a home that runs alone no host has to purge.
     waiting = reading.execute(purges.order_by(hosts.c.name)).all() if any(row.is_purging for row in rows) else ()
     names = {row.source_id: tuple(host for source_id, host in waiting if source_id == row.source_id) for row in rows}
     return [_consent(row, reading.now, names[row.source_id] if row.is_purging else ()) for row in rows]

@@ -40,7 +40,7 @@ class HeldFolder:
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
-    """An item whose deletion is held. `document` and `title`: what would be deleted; None without a document."""
+    """An item with a held deletion. `document` and `title`: the document to be deleted; None without a document."""
 
     id: int
     item: str
@@ -211,7 +211,7 @@ def _missing_for_long(writing: Writing, ids: Sequence[int]) -> Sequence[int]:
 
 
 def _versioned(reading: Reading, source_id: int) -> Sequence[int]:
-    """Return the missing items whose deletion the source's own history proves."""
+    """Return the missing items with a deletion that the source's history proves."""
     as_lost = (
         (history.c.item_id == items.c.id) & (history.c.sync_id == items.c.sync_id) & (history.c.event == "missing")
     )

@@ -21,7 +21,7 @@ from catchment.records.rows import IntakeCounts, ItemRow
 
 
 class Intake(Deletions):
-    """The ledger's record of the items at each source, with the guarded deletion of those that are missing."""
+    """The ledger's record of the items at each source, with the guarded deletion of missing items."""
 
     def known(self, source_id: int) -> KnownSource:
         """Return the connector's view of the records of a source."""
@@ -67,7 +67,7 @@ class Intake(Deletions):
     def held_back(self, *, limit: int = 50, offset: int = 0) -> tuple[list[ItemRow], int]:
         """Return a part of the listed items that are not in the library as listed, and their number.
 
-        First those whose deletion is held, then quarantined, waiting and skipped ones.
+        First items with a held deletion, then quarantined, waiting and skipped items.
         """
         with self._store.read() as reading:
             return item_lookup.held_back(reading, limit, offset)
@@ -108,7 +108,7 @@ class Intake(Deletions):
             return item_lookup.of_job(reading, job)
 
     def similar(self, text: str) -> list[str]:
-        """Return up to three paths of documents whose file name resembles this name."""
+        """Return up to three paths of documents with a file name that resembles this name."""
         with self._store.read() as reading:
             return item_lookup.similar(reading, text)
 

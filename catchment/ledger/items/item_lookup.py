@@ -65,7 +65,7 @@ def held_back(reading: Reading, limit: int, offset: int) -> tuple[list[ItemRow],
 
 
 def similar(reading: Reading, text: str) -> list[str]:
-    """Return up to three paths of documents whose file name resembles this name."""
+    """Return up to three paths of documents with a file name that resembles this name."""
     stem_of_text = _stem(text)
     statement = (
         select(items.c.locator)
@@ -120,7 +120,7 @@ def _by_path(reading: Reading, text: str, source: str | None) -> list[int]:
 
 
 def _by_title(reading: Reading, text: str, source: str | None) -> list[int]:
-    """Return the items whose documents have this title."""
+    """Return the items of the documents with this title."""
     titles = (
         select(items.c.id, documents.c.title)
         .join(documents, documents.c.item_id == items.c.id)

@@ -1,4 +1,4 @@
-"""A connector's view of its own records: the marks and items of one source, read on demand."""
+"""A connector's view of its records: the marks and items of one source, read on demand."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BACKFILL_CANCELLED = "backfill cancelled"
 TAKEN_OUT = "taken out by an undo until it changes"
 """Reason of the cancelled job of an item that an undo took out."""
 RESTORED = "restored by an undo until it changes"
-"""Reason of the finished job of an item whose document an undo restored. Replays leave it: its source has another text."""
+"""Reason of the finished job of an item after an undo restored its document. Replays skip it: its source has another text."""
 
 _SUFFIX = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
 
@@ -83,7 +83,7 @@ class RecordedItem:
 
     @property
     def stays_out(self) -> bool:
-        """True if an undo took it out, and nothing but a change of the item itself returns it."""
+        """True if an undo removed it, so that only a change of the item itself returns it."""
         return self.job_state is JobState.CANCELLED and self.job_reason == TAKEN_OUT
 
     @property
@@ -167,7 +167,7 @@ def exchanged_locators(recorded: Mapping[str, RecordedItem], listed: Sequence[It
     """Find items that exchanged their locators (a swap or a chain of renames), by new locator.
 
     An item only counts if its old locator is now empty or taken by another such item. If an editor renames the old file to a
-    backup and writes a new one under the old name, nothing has moved.
+    backup and writes a new one under the old name, no item has moved.
     """
     shown = Counter(item.identity for item in listed)
     held = Counter(h.identity for h in recorded.values())

@@ -1,4 +1,4 @@
-"""Purge: delete everything that came from a source, in small transactions, and verify that nothing is left."""
+"""Purge: delete all data of a source in small transactions, and verify that none is left."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Purging:
             consents.purged(writing, source_id, scopes, actor)
 
     def ask_hosts(self, source_id: int) -> None:
-        """Ask the other hosts to delete what their disks have of a source. Idempotent."""
+        """Request that the other hosts delete the data of a source on their disks. Idempotent."""
         ownership = self._store.ownership
         with self._store.write() as writing:
             if ownership is None or not ownership.is_shared:

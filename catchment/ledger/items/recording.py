@@ -39,7 +39,7 @@ from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
 from catchment.records.rows import IntakeCounts
 
 VERSIONED = "deleted in a later version of the source"
-"""Reason of a missing item whose deletion the source's own history proves. The guard reads it from the history."""
+"""Reason of a missing item with a deletion that the source's history proves. The guard reads it from the history."""
 _RELIST_AFTER = 300_000_000
 """Delay in microseconds before an item with a transient listing failure is tried again."""
 
@@ -69,7 +69,7 @@ class Recording:
         self._back: list[tuple[RecordedItem, Upsert | Skip | Failure]] = []
 
     def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
-        """Apply the rules. Tombstones come first, because a move consists of a tombstone and an upsert."""
+        """Apply the rules. Tombstones precede all others, because a move consists of a tombstone and an upsert."""
         latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
         of_source = items.c.source_id == self._source_id
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
@@ -194,7 +194,7 @@ class Recording:
             window = recorded.window if job_reason == "moved" and not recorded.is_done else None
             self._enqueue({"id": recorded.id}, change, job_reason, window)
         elif recorded.job is not None and recorded.waits_for_window and self._backfill_id is None:
-            # What the source itself lists must not wait for a backfill, or end with it.
+            # Items that the source itself lists must not wait for a backfill, or end with it.
             self._adopted.append(recorded.job)
             self._counts["enqueued"] += 1
         elif moved or returned:

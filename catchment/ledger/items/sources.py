@@ -89,7 +89,7 @@ class Sources:
             return [_source(row) for row in rows]
 
     def size(self, source_id: int) -> int:
-        """Return the bytes of a source's present items, as far as the source reports sizes."""
+        """Return the total bytes of a source's present items. Items without a reported size do not count."""
         # Reading the table in its order is four times as fast as by the index of a large source.
         present = (items.c.source_id + 0 == source_id) & (items.c.state == "present")
         with self._store.read() as reading:
@@ -187,7 +187,7 @@ class Sources:
                 self._store.let_others_write()
 
     def begin_removal(self, name: str, actor: str) -> None:
-        """Pause a source that is to be removed. `is_being_removed` is true until `remove` has finished. Idempotent."""
+        """Pause a source before its removal. `is_being_removed` is true until `remove` has finished. Idempotent."""
         self.pause(name, actor, _BEING_REMOVED)
 
     def is_being_removed(self, name: str) -> bool:
@@ -197,7 +197,7 @@ class Sources:
             return reading.execute(select(sources.c.state_reason).where(is_paused)).scalar() == _BEING_REMOVED
 
     def changed_roots(self, sync_id: int, roots: Mapping[str, str]) -> list[str]:
-        """Return the roots whose identity differs from the accepted one. A new root is accepted, a different one is not.
+        """Return the roots with another identity than the accepted one. Accepts new roots, but not different ones.
 
         Raises StaleLease if the sync is closed.
         """

@@ -173,7 +173,7 @@ class Syncs:
             return circumstances
 
     def recent(self, source_id: int | None = None, limit: int = 20, *, since: datetime | None = None) -> list[SyncRow]:
-        """Return the latest syncs, newest first. `since`: only those that were open at this time, or started later."""
+        """Return the latest syncs, newest first. `since`: only syncs that were open at this time, or started later."""
         statement = _rows(source_id).limit(limit)
         if since is not None:
             ended = func.coalesce(syncs.c.ended_at, syncs.c.began_at) >= to_micros(since)

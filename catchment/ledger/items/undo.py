@@ -68,8 +68,8 @@ _ROWS_AT_ONCE = 1_000
 class Undone:
     """Result of an undo, or of its preview, by path.
 
-    `number` is the undo's own sync ID, None if nothing was done. `waiting`: items that the sync found and has not stored; a
-    later sync does.
+    `number` is the sync ID of the undo, None if it changed no documents. `waiting`: items that the sync found and has not
+    stored; a later sync stores them.
     """
 
     source: str
@@ -116,7 +116,7 @@ class Undo:
             return "its undo data expired" if first in (None, BEING_DELETED) else None
 
     def undone_by(self, sync_id: int) -> int | None:
-        """Return the latest completed undo of a sync, or of one that continues it; None without one."""
+        """Return the latest completed undo of a sync, or of a sync that continues it; None without an undo."""
         undo: int | None = None
         number: int | None = sync_id
         with self._store.read() as reading:
@@ -145,7 +145,7 @@ class Undo:
         return self._undo(lambda reading: scope_of_sync(reading, sync_id), actor, reason, alive)
 
     def undo_backfill(self, number: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
-        """Undo what the jobs of a backfill changed, in whatever sync, except at items that have changed since.
+        """Undo the changes of the jobs of a backfill, in any sync, except at items that have changed since.
 
         Follows items that have moved. Otherwise as `undo`; `Undone.sync_id` is the latest sync of the backfill.
         """
@@ -337,7 +337,7 @@ class _Undoing:
         for part in in_parts([item.id for item in deleted]):
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
         for part in in_parts([item.id for item in deleted if item.job_state not in _DONE]):
-            # Nobody has read this version: a file that returns there must be read even if it is unchanged.
+            # This version was never read: a file that returns there must be read even if it is unchanged.
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(version=""))
         for part in in_parts(places):
             self._put_documents([(known[p.path], p) for p in part])
@@ -362,7 +362,7 @@ class _Undoing:
     def _settle(self, changed: Sequence[AnyRow], state: JobState) -> None:
         """Let the current jobs of these items agree with their documents. A job that waits for a later version stays.
 
-        The undo of an undo lets the jobs from before that count again, and those that it cancelled wait again.
+        The undo of an undo makes the earlier jobs current again, and lets the jobs cancelled by the first undo wait again.
         """
         idle = [item for item in changed if not _is_waiting(item)]
         own_jobs = [item for item in idle if self._act.is_undo and item.job_sync in self._act.parts and item.earlier]

@@ -1,7 +1,7 @@
-"""What an act changed in the library, and what of it an undo takes back. An act is a sync with its parts, or a backfill.
+"""The changes of an act in the library, and the part that an undo reverts. An act is a sync with its parts, or a backfill.
 
-The changes of a sync are those at the paths of its before-images. What a backfill changed is named by its jobs: any sync may
-have delivered one that failed before, and its item may have moved since. Such items are followed along their moves.
+The changes of a sync are at the paths of its before-images. The changes of a backfill are found by its jobs: any sync may have
+delivered a job that failed before, and its item may have moved since. Such items are followed along their moves.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Place:
 
 
 def scope_of_sync(reading: Reading, sync_id: int) -> UndoScope:
-    """Return a sync with what it continues and the paths to restore. Raises NotFound."""
+    """Return a sync with the syncs that it continues and the paths to restore. Raises NotFound."""
     row = reading.execute(
         select(sources.c.id, sources.c.name, syncs.c.backfill_id, syncs.c.undoes)
         .join(syncs, syncs.c.source_id == sources.c.id)
@@ -124,7 +124,7 @@ def _trails(reading: Reading, number: int, parts: frozenset[int]) -> dict[str, _
 
 
 def parts_of(reading: Reading, sync_id: int) -> list[int]:
-    """Return the sync and those that it continues, latest first."""
+    """Return the sync and the syncs that it continues, latest first."""
     parts: list[int] = []
     number: int | None = sync_id
     while number is not None:

@@ -36,7 +36,7 @@ class Version:
         until: When it was replaced; None if it is the present state.
         sync, replaced_by: The syncs, or undos, that did so; None likewise.
         is_there: Whether there was a document.
-        state: Equal for documents that differ in nothing but their date.
+        state: Equal for documents that differ only in their date.
     """
 
     since: datetime | None
@@ -97,7 +97,7 @@ class VersionHistory:
         if versions[0].is_there:
             versions[0] = replace(versions[0], since=maybe_time(max((event.at for event in earlier), default=None)))
         stored = {event.at for event in earlier if event.event != _MOVED}
-        # A document that came from another item, whose events are not known here.
+        # The document was transferred from another item, with events that are not known here.
         is_taken = any(event.at in stored for event in earlier if event.event == _MOVED)
         is_complete = len(stored) == versions[0].is_there and not is_taken
         known = versions if versions[0].is_there else versions[1:]

@@ -37,7 +37,7 @@ _LONGEST_TITLE = 1_000
 
 
 def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
-    """Implement `Queue.deliver`. Jobs whose content was purged meanwhile are requeued and count as stale."""
+    """Implement `Queue.deliver`. If the content of a job was purged meanwhile, the job is requeued and counts as stale."""
     by_job = {outcome.job_id: outcome for outcome in outcomes}
     held = _held(writing, token, by_job)
     delivered = {n: storable(o) for n in held if isinstance(o := by_job[n], Delivered)}
@@ -50,7 +50,7 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     if _adopt(writing, held, content):
         held = _held(writing, token, by_job)
     owner = next((row.owner for row in held.values()), "nobody")
-    # An undo of a backfill asks which sync delivered a job: a failed one is retried by any.
+    # An undo of a backfill needs the sync that delivered a job: any sync may retry a failed job.
     sources = {row.source_id for row in held.values()}
     sync_id = writing.execute(select(before_images.latest_sync(sources.pop()))).scalar() if sources else None
     _acknowledge(writing, delivered, SUCCEEDED, owner, None, sync_id)
@@ -98,7 +98,7 @@ def _held(writing: Writing, token: int, job_ids: Iterable[int]) -> dict[int, Any
 def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, Content]) -> bool:
     """Transfer documents of missing items to new items with the same content: moves by copy and delete.
 
-    Returns whether there were any. Empty contents are excluded, because they identify nothing.
+    Returns whether there were any. Empty contents are excluded, because they identify no document.
     """
     new = {n: c.id for n, c in content.items() if not c.is_new and held[n].document_id is None}
     orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)

@@ -38,7 +38,7 @@ def end(
     expected: Collection[JobState] = WAITING,
     sync_id: int | None = None,
 ) -> Sequence[AnyRow]:
-    """Cancel these jobs as far as they are in an `expected` state, and close their quarantine entries as `resolution`.
+    """Cancel the given jobs that are in an `expected` state, and close their quarantine entries as `resolution`.
 
     Returns the cancelled jobs as `move` does.
     """

@@ -85,7 +85,7 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
 
 
 def resolve(writing: Writing, job_ids: Collection[int], resolution: str) -> None:
-    """Close the entries of these jobs. Closed entries are not listed any more."""
+    """Close the entries of these jobs. Closed entries are no longer listed."""
     writing.execute(
         update(quarantine)
         .where(quarantine.c.job_id.in_(job_ids), quarantine.c.resolved_at.is_(None))

@@ -73,9 +73,9 @@ class History:
     def trail(
         self, limit: int, *, source_id: int | None = None, since: datetime | None = None, actor: str | None = None
     ) -> list[Event]:
-        """Return the latest events, oldest first: those of people, or of an actor whose name begins with `actor`.
+        """Return the latest events, oldest first: events of people, or of actors with names that begin with `actor`.
 
-        `source_id` and `since`: only those of this source, and from this time.
+        `source_id` and `since`: only events of this source, and from this time.
         """
         which = history.c.actor.startswith(OPERATOR if actor is None else actor, autoescape=True)
         if actor is None:
@@ -97,8 +97,8 @@ class History:
     ) -> int:
         """Empty the rows about earlier versions of items from before a time, except their hashes. Return their number.
 
-        The rows about the last version of each item stay, and those that concern no item. `permit` is called before, with the
-        numbers of the rows that are empty already, and with those of all rows that will be.
+        The rows about the last version of each item stay, and rows that concern no item. `permit` is called before, with the
+        numbers of the rows that are empty already, and of all rows that will be empty.
         """
         with self._store.write() as writing:
             numbers = [row.id for row in _erasable(writing, before)]
@@ -128,7 +128,7 @@ class History:
             return int(reading.execute(select(chain.c.length)).scalar_one())
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the chain (rows changed, missing or out of order); empty if it is intact."""
+        """Return the problems of the chain (rows changed, missing or out of order); empty if it is intact."""
         with self._store.read() as reading:
             return verify(reading)
 
@@ -150,7 +150,7 @@ def moved_from() -> ColumnElement[str | None]:
 
 
 def verify(reading: Reading) -> list[str]:
-    """Return what is wrong with the chain: rows that are changed, missing or out of order."""
+    """Return the problems of the chain: rows that are changed, missing or out of order."""
     violations: list[str] = []
     for _ in walk(reading, violations.append):
         pass

@@ -1,4 +1,4 @@
-"""Lists of jobs: the latest, those that pass filters, and their numbers by source and state."""
+"""Lists of jobs: the latest jobs, the jobs that pass filters, and their numbers by source and state."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Quarantine:
             return sum(release(writing, ids, "catchment", CHANGED[change]) for change, ids in by_change.items())
 
     def note(self, job_ids: int | Collection[int], text: str, actor: str) -> int:
-        """Add a note to entries. Return their number. Raises NotFound, and changes nothing, if a job has no entry."""
+        """Add a note to entries. Return their number. Raises NotFound, without a change, if a job has no entry."""
         chosen = [job_ids] if isinstance(job_ids, int) else sorted(set(job_ids))
         columns = quarantine.c.job_id, quarantine.c.notes, jobs.c.source_id, jobs.c.item_id
         entries = select(*columns).join(jobs, jobs.c.id == quarantine.c.job_id)
@@ -125,7 +125,7 @@ class Quarantine:
     def discard(self, job_ids: Collection[int], actor: str, reason: str) -> int:
         """Discard entries until their items change. Return their number. The existing documents remain.
 
-        Raises NotFound or IllegalTransition, and discards nothing, if one of them is not in quarantine.
+        Raises NotFound or IllegalTransition, without a change, if one of them is not in quarantine.
         """
         chosen = sorted(set(job_ids))
         with self._store.write() as writing:
@@ -137,7 +137,7 @@ class Quarantine:
         return len(chosen)
 
     def purge(self, older_than: timedelta, actor: str, reason: str = "purged") -> int:
-        """Discard entries whose last failure is older than this, and delete closed ones. Return their number."""
+        """Discard entries with a last failure older than this, and delete closed entries. Return their number."""
         with self._store.write() as writing:
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = quarantine.c.last_failed_at <= limit
@@ -181,7 +181,7 @@ class Quarantine:
             return int(reading.execute(causes).scalar_one())
 
     def closed(self, since: datetime, limit: int) -> builtins.list[ClosedCluster]:
-        """Return what was closed since a time, by cause, latest first. A retried entry is closed once it has succeeded.
+        """Return the entries closed since a time, by cause, latest first. A retried entry is closed once it has succeeded.
 
         Reads every entry: 30 ms for 10,000.
         """
@@ -238,7 +238,7 @@ def _refused(reading: Reading, job_id: int) -> Exception:
 
 
 def release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
-    """Let these jobs be tried again, except those whose items are missing. Return the number of jobs."""
+    """Make these jobs ready again, except jobs of missing items. Return the number of jobs."""
     moved = 0
     for part in in_parts(job_ids):
         values = {"not_before": writing.now, "due": writing.now, "finished_at": None}

@@ -270,7 +270,7 @@ class Queue:
     def recover(
         self, source_id: int | None, alive: Callable[[str], bool], max_attempts: Mapping[str, int] | int
     ) -> Recovered:
-        """Requeue running jobs whose owner is dead or whose lease has expired.
+        """Requeue running jobs with a dead owner or an expired lease.
 
         A job that was claimed alone is quarantined if it is out of attempts (in total or by kind of source). In a batch, the
         job that caused the crash is unknown.

@@ -24,7 +24,7 @@ def ready_in(
 ) -> Select[Any]:
     """Return the query for the ready jobs of a source, new or failed ones (`which`), optionally among `only`.
 
-    `backfill`: those of this backfill; without it, those that no backfill keeps for itself.
+    `backfill`: only jobs of this backfill; without it, all jobs that are not reserved for a backfill.
     """
     statement = select(_jobs.id, _jobs.due, _jobs.item_id).where(
         _jobs.source_id == source_id,

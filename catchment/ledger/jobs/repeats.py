@@ -14,9 +14,9 @@ from catchment.model import JobState
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job that becomes the current one of its item. `replaces`: the one that it repeats or stands in for.
+    """A job that becomes the current job of its item. `replaces`: the job that it repeats or stands in for.
 
-    `sync` and `backfill`: those that it belongs to.
+    `sync` and `backfill`: the sync and the backfill of the job.
     """
 
     item: int

@@ -104,7 +104,7 @@ def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str
 
 
 def paths_of(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> tuple[list[str], frozenset[int]]:
-    """Return the paths that these syncs changed, in their order, and the syncs whose undo data is kept whole."""
+    """Return the paths that these syncs changed, in their order, and the syncs with complete undo data."""
     of_syncs = (images.c.source_id == source_id) & images.c.sync_id.in_(list(sync_ids))
     rows = reading.execute(
         select(images.c.path, images.c.sync_id, images.c.kept_at).where(of_syncs).order_by(images.c.path)
@@ -142,9 +142,9 @@ def places(events: Iterable[Row[Any]], locator: str) -> Iterator[tuple[str, int,
 
 
 def along(reading: Reading, source_id: int, places: Iterable[tuple[str, int, int]]) -> list[tuple[Row[Any], bool]]:
-    """Return the before-images at the places of a document, oldest first; True for those of its arrival at a place.
+    """Return the before-images at the places of a document, oldest first; True for images of its arrival at a place.
 
-    A place: path, the sync of the arrival (0: none), the last sync. Excludes those that are being deleted, and older ones.
+    A place: path, the sync of the arrival (0: none), the last sync. Excludes images that are being deleted, and older ones.
     """
     steps: list[tuple[Row[Any], bool]] = []
     for path, arrival, last in places:

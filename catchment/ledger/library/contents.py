@@ -37,7 +37,7 @@ Key = tuple[str, str]
 
 
 def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, Content]:
-    """Return the contents of these outcomes, adding new ones that come with a document."""
+    """Return the contents of these outcomes. Adds new contents of outcomes with a document."""
     delivered: dict[Key, Delivered] = {}
     for outcome in outcomes:
         key = outcome.content_hash, outcome.normalizer

@@ -114,7 +114,7 @@ class Library:
         by_conversation: bool = False,
         within: Collection[int] | None = None,
     ) -> Ranking:
-        """Return the contents that match a query by its words, best first. Without words, the latest come first.
+        """Return the contents that match a query by its words, best first, or without words the latest first.
 
         `by_conversation` returns only the best of each conversation. `within`: only these contents.
         """
@@ -315,7 +315,7 @@ def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
 
 
 def content_of(row: AnyRow) -> Document:
-    """Return the document as it was made of its item, without what its item adds."""
+    """Return the document made from the content alone, without the additions of its item."""
     return Document(
         text=row.text,
         media_type=row.media_type,

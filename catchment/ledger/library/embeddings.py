@@ -1,7 +1,7 @@
-"""Embeddings of the chunks, by space: what one version of a model produces. Vectors of different spaces never mix.
+"""Embeddings of the chunks, by space: the output of one version of a model. Vectors of different spaces never mix.
 
-A chunk is embedded in parts, because a vector of a long text says little. The parts of a chunk are stored in one transaction.
-A part without a vector is one that needs none (a quotation, an empty text) or that the model refused, with its reason.
+A chunk is embedded in parts, because a vector represents a long text poorly. The parts of a chunk are stored in one
+transaction. A part has no vector if it needs none (a quotation, an empty text) or if the model refused it, with the reason.
 Each row has a checksum of its columns. A row that differs from it is never searched, and is deleted by the next run of `embed`.
 """
 
@@ -39,7 +39,7 @@ FEW = 200
 """As many passages are embedded by the process that searches, within a second. More are left to the flow `embed`."""
 _DELETED = "embeddings_deleted"
 _PREPARED = " /2"
-"""Follows the model in the name of a space: how texts are divided and what they begin with, which vectors depend on too."""
+"""Suffix of the model in the name of a space: the version of the division and prefixes of texts, which change the vectors."""
 _ROWS_AT_ONCE = 4_000
 NO_TEXT = b""
 """The digest of a chunk that needs no vector."""
@@ -60,7 +60,7 @@ _ROWS = select(
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What one version of a model produces from texts that were prepared in one way.
+    """The output of one version of a model for texts that were prepared in one way.
 
     `setting` names the model as `Embeddings.setting` does.
     """
@@ -209,7 +209,7 @@ class Embeddings:
         ]
 
     def allowed(self, space: Space, chunk_ids: Collection[int]) -> set[int]:
-        """Return those chunks whose texts the model may receive now: they exist, and a source with consent has them.
+        """Return the chunks that may be sent to the model now: they exist, and a source with consent has them.
 
         Raises ModelChanged if another model is wanted.
         """
@@ -217,7 +217,7 @@ class Embeddings:
             return _allowed(reading, space, chunk_ids)
 
     def last_passage(self) -> int:
-        """Return the highest ID of a chunk; 0 if there is none."""
+        """Return the highest ID of a chunk; 0 without chunks."""
         with self._store.read() as reading:
             return reading.execute(select(func.max(chunks.c.id))).scalar() or 0
 
@@ -247,7 +247,7 @@ class Embeddings:
             }
 
     def put(self, space: Space, new: Sequence[Embedding]) -> None:
-        """Store embeddings. Ignores those whose chunk was deleted meanwhile, or embedded by another process.
+        """Store embeddings. Ignores chunks that were deleted meanwhile, or embedded by another process.
 
         Raises ModelChanged if another model is wanted now.
         """
@@ -319,7 +319,7 @@ class Embeddings:
             return list(reading.execute(named).scalars())
 
     def watermark(self) -> Watermark:
-        """Return what tells whether vectors in memory are current."""
+        """Return a value that differs from an earlier one if vectors in memory are outdated."""
         names = ("embeddings", "title_embeddings", _DELETED)
         with self._store.read() as reading:
             rows = reading.execute(select(counters.c.name, counters.c.value).where(counters.c.name.in_(names)))

@@ -134,7 +134,7 @@ def rank(
     by_conversation: bool = False,
     within: Collection[int] | None = None,
 ) -> Ranking:
-    """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
+    """Return the matching contents, best first, or without wanted terms the latest first, and their total number.
 
     Each term may match any chunk or name of a document. `by_conversation` returns only the best content of each conversation.
     `within`: only these contents. The query language limits the terms, because databases limit the subqueries.

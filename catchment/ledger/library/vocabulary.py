@@ -19,7 +19,7 @@ from catchment.ledger.library.query import Term
 from catchment.ledger.library.word_index import INDEXES
 
 _SAMPLE = 1_000
-"""Documents whose languages are read; a smaller sample misses a language of few notes, and takes its stop words for words."""
+"""Number of documents to read for their languages. A smaller sample misses a language of few notes, and its stop words."""
 _MOST = 20_000
 """Maximum number of words per query. Only libraries with millions of chunks exceed it for a prefix of three letters."""
 
@@ -76,7 +76,7 @@ class Vocabulary:
         """Return the languages of a sample of documents, as ISO 639-1 codes."""
         with self._store.read() as reading:
             if reading.is_limited:
-                # By position: the IDs would tell how many other documents there are.
+                # By position: the IDs would reveal the number of other documents.
                 place = func.row_number().over(order_by=documents.c.id).label("place")
                 placed = select(documents.c.content_id, place).where(documents.c.removed_at.is_(None)).subquery()
                 step = select(func.max(placed.c.place) / _SAMPLE + 1).scalar_subquery()

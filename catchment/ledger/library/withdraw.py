@@ -105,7 +105,7 @@ def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[
 
 
 def forget_before_images(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Delete before-images and the contents used by nothing else."""
+    """Delete before-images and the contents that only they use."""
     drop_unused(writing, before_images.forget(writing, which))
 
 

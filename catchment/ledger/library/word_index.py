@@ -3,7 +3,7 @@
 Chunks are indexed once per content. Names (title, aliases, path and property texts) are indexed once per live document. Texts
 in scripts without spaces are also in the `word_parts` index. All texts are folded.
 
-The tags and folders of live documents are in tables of their own, with all that they are below: a/b/c is in a and in a/b.
+The tags and folders of live documents are in separate tables, with their parents: a/b/c is in a and in a/b.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
     """Index live documents that are not indexed yet, by their `NAMES`, tags and folders. They have their time already."""
     if not rows:
         return
-    writing.ids("title_embeddings")  # Tells that names are to be embedded.
+    writing.ids("title_embeddings")  # The counter shows that names need embeddings.
     if writing.sqlite:
         writing.connection.exec_driver_sql(
             "INSERT INTO document_index (rowid, title, aliases, path, properties) VALUES (?, ?, ?, ?, ?)",
@@ -208,7 +208,7 @@ def tags_and_folders(reading: Reading, which: ColumnElement[bool]) -> dict[Table
 
 
 def folded_path(value: str) -> str:
-    """Return a tag or a folder as it is indexed."""
+    """Return the indexed form of a tag or a folder."""
     return fold(value).strip("/ ")[:_LONGEST_WORD]
 
 

@@ -52,7 +52,7 @@ _INSIDE = re.compile(
     r"\*(?<=[^\W\d_]\*)\*{0,2}(?=[^\W\d_])"
     rf"|~(?<={_LETTER}~)~{_MORE}|<(?<={_LETTER}<){_TAG}{_MORE}|&(?<={_LETTER}&){_SHY}{_MORE}"
 )
-"""Emphasis and soft hyphens between letters in Markdown: an underscore is none there. https://spec.commonmark.org/0.31.2/
+"""Emphasis and soft hyphens between letters in Markdown, where underscores mean none. https://spec.commonmark.org/0.31.2/
 
 Each alternative begins with a literal, as `_FRACTION` of the folding does: a passage takes 10 µs and not 100.
 """

@@ -162,9 +162,9 @@ class Pacing:
             return breakers.reset(writing, key, actor, reason)
 
     def purge(self) -> int:
-        """Forget the hosts that were not asked for two days and demand no pause, with their breakers. Returns their number.
+        """Delete hosts without requests for two days and without a pause, with their breakers. Returns their number.
 
-        A breaker rests for a day at most, so one that is still probed is kept.
+        A breaker stays open for a day at most, so a breaker that is still probed is kept.
         """
         with self._store.write() as writing:
             now = self._monotonic.now(writing)

@@ -91,7 +91,7 @@ class Throttles:
             return None if until is None else WaitKind.BLACKOUT.of(source, from_micros(until))
 
     def quota(self, source: Source) -> Wait | None:
-        """Return the wait of a source whose hourly quota of jobs is used up; None if it is not."""
+        """Return the wait of a source if its hourly quota of jobs is used up; otherwise None."""
         with self._store.read() as reading:
             ends = [count.hour for count in _counts(reading, source.id, self._monotonic) if count.over]
             return (

@@ -1,1 +1,1 @@
-"""What was measured: the rollups of the metrics, and the incidents."""
+"""The measurements: the rollups of the metrics, and the incidents."""

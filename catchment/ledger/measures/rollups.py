@@ -45,15 +45,15 @@ class Measures:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rolled: dict[int, int] = {}
-        """Up to when this process has merged the rows of each level. Finding nothing costs a scan of the table."""
+        """Up to when this process has merged the rows of each level. Saves scans of the table that find no rows."""
 
     @property
     def tally(self) -> Tally:
-        """Counts what happens outside of transactions. The next transaction of this process stores it."""
+        """Counts events outside of transactions. The next transaction of this process stores the counts."""
         return self._store.tally
 
     def flush(self) -> None:
-        """Store what was counted. Other transactions do so too."""
+        """Store the counts. Other transactions do so too."""
         with self._store.write():
             pass
 

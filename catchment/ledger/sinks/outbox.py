@@ -106,7 +106,7 @@ class Outbox:
         *,
         wants_vectors: bool = False,
     ) -> SinkRow:
-        """Add a sink, to which the whole library is to be sent. Raises BadInput if the name is taken."""
+        """Add a sink. The next delivery sends it the whole library. Raises BadInput if the name is taken."""
         with self._store.write() as writing:
             if writing.execute(select(sinks_table.c.id).where(sinks_table.c.name == name)).first():
                 raise BadInput(f"{name}: a sink with this name exists; choose another name")
@@ -157,7 +157,7 @@ class Outbox:
             writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
 
     def adopt(self, sink: SinkRow, stamp: str, actor: str, reason: str = "") -> None:
-        """Record that a sink took over its place from another home or sink with this stamp; it is to be compared."""
+        """Record that a sink took over its place from another home or sink with this stamp; the next delivery compares it."""
         with self._store.write() as writing:
             values = {"stamp": stamp, "compared": TO_COMPARE, **_WELL}
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
@@ -303,7 +303,7 @@ class Outbox:
         return self._again(sink)
 
     def _again(self, sink: SinkRow) -> SinkRow:
-        """Return the row as it is now. Raises NotFound if the sink was removed, also if another one has its name."""
+        """Return the present row. Raises NotFound if the sink was removed, even if a new sink has the same name."""
         with self._store.read() as reading:
             row = reading.execute(select(sinks_table).where(sinks_table.c.id == sink.id)).first()
             if row is None:
@@ -327,7 +327,7 @@ def compare_all(writing: Writing) -> None:
 
 
 def unwatch(connection: Connection) -> None:
-    """Note no changes any more."""
+    """Stop recording changes."""
     _execute(connection, _DROP_SQLITE if connection.dialect.name == "sqlite" else _DROP_POSTGRES)
 
 
