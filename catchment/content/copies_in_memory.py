@@ -1,8 +1,8 @@
 """Copies of texts in the memory of the page and the runner, which live long. After a deletion, both are replaced.
 
-The file `run/forget` has a random value, a new one for each deletion. Who starts such a process notes the value, and replaces
-the process when it differs. The server of an assistant is not replaced, because its program has opened the connection. It holds
-a lock, so that the person learns of it.
+The file `run/forget` has a random value, a new one for each deletion. The starter of such a process notes the value, and
+replaces the process when it differs. The server of an assistant is not replaced, because its program has opened the connection.
+It holds a lock, so that the person learns of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def forget(home: Home) -> None:
 
 def hold(home: Home) -> None:
     """Let `is_held` see, until this process exits, that it may have copies and is not replaced."""
-    # A disk that is read-only or has no locks hides this process, and nothing else fails.
+    # On a read-only disk, or without locks, other processes do not see this one. All else works.
     with suppress(OSError):
         fcntl.flock(os.open(_lock(home), os.O_RDONLY | os.O_CREAT, 0o600), fcntl.LOCK_SH)
 

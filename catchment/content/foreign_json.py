@@ -26,7 +26,7 @@ _SURROGATES = re.compile(rb"(?:\xed[\xa0-\xbf][\x80-\xbf])+")
 def read_json(data: bytes | bytearray | str) -> Any:
     """Return the value of a JSON text. The last of equal keys applies.
 
-    Halves of surrogate pairs become U+FFFD. Numbers beyond 64 bits become floats, and what no float can be is None. Raises
+    Halves of surrogate pairs become U+FFFD. Numbers beyond 64 bits become floats, and numbers beyond all floats None. Raises
     ValueError.
     """
     try:
@@ -47,12 +47,12 @@ def read_json(data: bytes | bytearray | str) -> Any:
 
 
 def with_whole_escapes(text: str) -> str:
-    """Return text whose escaped surrogates are whole: `\\ud83c\\udf3e` becomes `🌾`, and a half `\\ufffd`."""
+    """Join the escaped surrogates of a text: `\\ud83c\\udf3e` becomes `🌾`, and a half `\\ufffd`."""
     return _ESCAPE.sub(_whole_escape, text) if _HALF.search(text) else text
 
 
 def with_whole_characters(text: str) -> str:
-    """Return text whose surrogates are joined in pairs; others become U+FFFD."""
+    """Join the surrogates of a text in pairs; others become U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -52,7 +52,7 @@ class Read:
 
     `fate` is `parsed` (`document` is set), `unchanged` (the content is the known one), `stored` (the library already has the
     content from another item) or `hashed` (not decided yet). `normalizer` names the code version and the media type, because
-    the same bytes of another type give another document. `title` comes from the source, else from the content; if it is "",
+    the same bytes of another type give another document. `title` is from the source, else from the content; if it is empty,
     `name` serves as the title. `document` is encoded.
     """
 

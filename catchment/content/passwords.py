@@ -1,4 +1,4 @@
-"""Tell a password that a person chose from a placeholder, a reference, a type or a label beside the word `password`."""
+"""Distinguish passwords that people chose from placeholders, references, types and labels beside the word `password`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _LEAST_MIXED, _LEAST_GENERATED = 8, 14
 _WORD = re.compile(r"[a-z]{4}|[A-Z]{4}")
 _TO_END_OF_LINE = re.compile(r"[!-~]{8,64}?(?=[*_]{0,2}[,;]?[ \t]*(?:[\r\n]|\Z))")
 _NEXT_LINE = re.compile(r"\\[nrt](?:[\w-]+[:=]|.*(?:[a-z]{4}|[A-Z]{4}|[\"'`][,;)\]}]*\Z))")
-"""What follows an escaped end of a line: a name, a word, or the end of the quotes around the lines."""
+"""The text after an escaped end of a line: a name, a word, or the end of the quotes around the lines."""
 _WORD_OF_A_NAME = re.compile(
     rf"pass|pwd|secret|token|user|login|field|crypt|{ACCENTED_NAMES}|{FOREIGN_NAMES}", re.IGNORECASE
 )

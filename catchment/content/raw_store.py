@@ -1,7 +1,7 @@
 """The raw content of items, kept so that a better parser can read it again without the network.
 
-The file has the latest fetched version of each item, compressed; equal content is stored once. Nothing depends on it: missing,
-damaged or evicted content is fetched again.
+The file has the latest fetched version of each item, compressed; equal content is stored once. No other data depends on it:
+missing, damaged or evicted content is fetched again.
 """
 
 from __future__ import annotations

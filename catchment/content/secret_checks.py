@@ -1,4 +1,4 @@
-"""Checks that tell whether the match of a rule is a secret, by its randomness, its checksum or the words around it."""
+"""Checks whether the match of a rule is a secret, by its randomness, its checksum or the words around it."""
 
 from __future__ import annotations
 

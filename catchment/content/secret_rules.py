@@ -205,7 +205,7 @@ _PURPOSE = (
     r"(?>(?:[ \t](?:\((?:[^\s()]{1,16}[ \t]?){1,3}\)"
     r"|(?:for|für|pour|para|per|voor|of|de|du|del|da|do|wi-?fi|wlan)(?:[ \t][\w-]{1,16}){0,2})(?=[ \t]?[:=]))?)"
 )
-"""What a password is for, between its name and the sign."""
+"""The purpose of a password, between its name and the sign."""
 _WHOLE = (
     r"(?:(?=[\"'`]?(?P<whole>(?<=\")[!#-~]{8,64}+(?=\")|(?<=')[!-&(-~]{8,64}+(?=')|(?![\"'`])[!-~]{8,64}?"
     r"(?=[*_]{0,2}[,;]?(?:[ \t]*(?:[\r\n]|\Z)|[ \t]+(?:[#(|]|//))|<(?:/|br)|\\[nrt])))|)"
@@ -361,4 +361,4 @@ RULES: tuple[SecretRule, ...] = (
     SecretRule("secret", ("_PAT",), rf"PAT(?<=_PAT)(?![A-Z0-9]){_ASSIGNED}", is_named, Scope.TEXT),
     _assigned("secret", "key", r"key", is_named_key),
 )
-"""All rules in the order in which they are applied: rules for tokens of one issuer come first."""
+"""All rules in the order in which they are applied, beginning with rules for tokens of one issuer."""

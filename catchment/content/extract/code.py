@@ -29,7 +29,7 @@ _BRACKETS = re.compile(r"[()\[\]{}]")
 _LONGEST_LINE = 400
 _PIECE = 1 << 16
 _NARROW = frozenset({"bash"})
-"""Grammars whose scanner passes any character to `isalpha` and similar functions of C, which may crash."""
+"""Grammars with a scanner that passes any character to `isalpha` and similar functions of C, which may crash."""
 _ASCII = bytes(range(128)) + b"x" * 128
 """A translation table that replaces bytes beyond ASCII by a letter and so preserves offsets."""
 _IMPLEMENTATION = "impl"
@@ -61,7 +61,7 @@ _FUNCTIONS = {"typescript": "language_typescript", "tsx": "language_tsx", "php":
 
 
 class Definition(NamedTuple):
-    """A definition at `text[start:end]` whose name is `text[named:called]`; `depth` is the number of enclosing definitions."""
+    """A definition at `text[start:end]`, with the name `text[named:called]`, inside `depth` enclosing definitions."""
 
     name: str
     kind: str

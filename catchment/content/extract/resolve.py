@@ -64,7 +64,7 @@ class VaultIndex:
         return None
 
     def _ending_with(self, folded: str, folder: str) -> str | None:
-        """Return the best file whose path ends with `folded`. A file with exactly this name takes precedence over a note."""
+        """Return the best file with a path that ends with `folded`. A file with exactly this name precedes a note."""
         name = folded.rpartition("/")[2]
         for full, files in ((folded, self._by_name.get(name)), (f"{folded}.md", self._by_name.get(f"{name}.md"))):
             if files:

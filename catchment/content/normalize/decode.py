@@ -38,7 +38,7 @@ _LIKE_UTF8 = frozenset(
     {"gb18030", "cp949", "cp932", "cp950", "big5hkscs", "euc_jp", "johab", "hz", "iso2022_jp_2", "iso2022_kr", "utf-7"}
     | {"utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"}
 )
-"""Encodings whose text is in bytes that may also be valid UTF-8, or ASCII."""
+"""Encodings of text in bytes that may also be valid UTF-8, or ASCII."""
 _CERTAIN = 6
 """Characters beyond ASCII in valid UTF-8. Of GB2312 each has one in seven to be valid by chance, of others fewer."""
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\s[^<>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{2,40})[\"']")
@@ -51,12 +51,12 @@ _INSIDE = re.compile(
     rb"|^%[ \t]*!TEX[ \t]+encoding[ \t]*=[ \t]*([\w.-]{2,40})",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What a style sheet, a catalogue of translations or a TeX file declares in its head."""
+"""The declaration in the head of a style sheet, a catalogue of translations or a TeX file."""
 _MODELINE = re.compile(
     rb"\b(?:vim?|ex):[^\n]{0,100}?\b(?:fileencoding|fenc)=([\w.-]{2,40})"
     rb"|Local Variables:(?s:.{0,2000}?)\bcoding:[ \t]*([\w.-]{2,40})",
 )
-"""What Vim and Emacs read at the end of a file."""
+"""The line that Vim and Emacs read at the end of a file."""
 _EMACS_LINE_END = re.compile(r"-(?:unix|dos|mac)\Z")
 _TAIL = 3_000
 _ASCII = bytes(range(32, 127)) + b"\t\n\r\f"

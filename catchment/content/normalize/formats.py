@@ -38,7 +38,7 @@ READERS: dict[str, Reader] = {}
 ENDINGS: dict[str, str] = {}
 """The media types by file extension."""
 _ROOTS: dict[str, str] = {}
-"""The media types by root element, as it is written with its prefix."""
+"""The media types by root element, as written with its prefix."""
 _FIRST_WORDS: dict[str, str] = {}
 
 
@@ -58,7 +58,7 @@ def _read_table() -> None:
 _read_table()
 
 NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.NOTE, Reader.CANVAS, Reader.NOTEBOOK))
-"""The types whose text is written in Obsidian's Markdown."""
+"""The types with text in Obsidian's Markdown."""
 SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
 """The types that are not Markdown. Their lines are kept, but `markup` rewrites the titles and code blocks of some."""
 

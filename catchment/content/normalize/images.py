@@ -152,7 +152,7 @@ def _drawing(data: bytes) -> Document:
 
 
 def _without_fallbacks(text: str) -> str:
-    """Remove what a drawing shows instead of HTML where HTML is not supported: the rest of a `switch` after it."""
+    """Remove the fallback of a drawing for readers without HTML: the rest of a `switch` after the HTML."""
     before, *switches = text.split("<switch")
     parts = [before]
     for each in switches:

@@ -1,4 +1,4 @@
-"""The language of a text: the one that it declares, else the one detected by its script and its most common short words."""
+"""The language of a text: the declared language, or else a guess by its script and its most common short words."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def language(text: str) -> str | None:
 
 
 def _by_script(sample: str) -> str | None:
-    """Return the language whose script has most letters beyond ASCII, or None."""
+    """Return the language of the script with most letters beyond ASCII, or None."""
     if not _NOT_LATIN.search(sample):
         return None
     beyond, ascii_letters = (sum(map(len, letters.findall(sample))) for letters in (_BEYOND, _LETTERS))

@@ -29,7 +29,7 @@ _FORMS = ("text/markdown", "text/html", "text/plain", "text/latex")
 
 
 class _Outputs:
-    """The outputs of a notebook, and counts of what was left out."""
+    """The outputs of a notebook, and counts of the omitted parts."""
 
     def __init__(self) -> None:
         self.left_out = {"pictures and other data in outputs not read": 0, "long outputs cut": 0}

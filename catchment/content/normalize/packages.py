@@ -256,6 +256,6 @@ def _relation(element: Element, folder: str) -> Relation | None:
 
 
 def _media_type(content_type: str) -> str | None:
-    """Return the media type of files whose main part has this content type; None for other content types."""
+    """Return the media type of files by the content type of their main part; None for other content types."""
     main = _MAIN.match(content_type)
     return None if main is None else f"{main[1]}.12" if main[1].endswith("macroEnabled") else main[1]

@@ -1,4 +1,4 @@
-"""The title of a text: the one that it declares, else its only heading of the first level.
+"""The title of a text: the declared title, or else its only heading of the first level.
 
 A title in properties or metadata is a matter of the reader; both precede.
 """

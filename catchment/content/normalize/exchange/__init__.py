@@ -1,4 +1,4 @@
-"""Read what programs exchange: calendars, contacts, bookmarks, diagrams, routes, outlines, notes, subtitles."""
+"""Read the formats that programs exchange: calendars, contacts, bookmarks, diagrams, routes, outlines, notes, subtitles."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from catchment.model import Document
 
 
 def bookmark(data: bytes, media_type: str) -> Document:
-    """Return the address. Raises ParseError if there is none."""
+    """Return the address. Raises ParseError without an address."""
     try:
         values = plistlib.loads(data)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ExpatError):
-        values = None  # the library checks the syntax, but not what it consists of
+        values = None  # the library checks the syntax, but not the structure
     address = values.get("URL") if isinstance(values, dict) else None
     if not isinstance(address, str):
         raise ParseError("the bookmark is damaged; save it again")

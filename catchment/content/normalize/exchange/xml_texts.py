@@ -27,11 +27,11 @@ class _Layout:
     title: str = "DocumentProperties/Title"
     created: str = "DocumentProperties/Created"
     headings: tuple[str, ...] = ()
-    """Elements whose text or `Name` is a heading."""
+    """Elements with a heading as text or `Name`."""
     texts: tuple[str, ...] = ()
     """Elements with plain text or HTML."""
     lines: tuple[str, str] = ("", "")
-    """Elements whose inner elements of this name are a line: words of a paragraph, or cells of a row."""
+    """Names of an element and of its inner elements that form a line: words of a paragraph, or cells of a row."""
 
 
 _WORD = _Layout(lines=("p", "t"))

@@ -23,7 +23,7 @@ _BRACKET = re.compile(r"[\[\]\\]")
 _BETWEEN_CELLS = " |\xa0\t\n\r\f"
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _PART_OF_THE_WORD = re.compile(r"\W*|[A-Za-z\xc0-\xff]{2,}\.?|[aeor]\.?|\[.*")
-"""What a raised text is without a mark: signs, an abbreviation, an ordinal such as 1st and XIXe, or a number in brackets."""
+"""Raised texts that need no mark: signs, an abbreviation, an ordinal such as 1st and XIXe, or a number in brackets."""
 _BLANK_LINES = re.compile(r"\n{3,}")
 _MARKUP = re.compile(r"</?[a-zA-Z]|<!--|&#?\w+;")
 LARGE = 1_000_000
@@ -78,7 +78,7 @@ def tree_of(page: bytes) -> Any:
 
 
 def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
-    """Return the body as Markdown, without the elements whose `mem_id` is in `unseen`."""
+    """Return the body as Markdown, without the elements that `unseen` names by `mem_id`."""
     return _written(tree, unseen).text()
 
 

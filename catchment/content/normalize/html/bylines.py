@@ -44,7 +44,7 @@ _HEADINGS = "h1, h2, h3, h4, h5, h6"
 
 
 class Byline:
-    """What a page shows beside its heading."""
+    """The facts that a page shows beside its heading."""
 
     def __init__(self, tree: Any) -> None:
         self._tree = tree

@@ -1,4 +1,4 @@
-"""The elements of HTML: which are lines of their own, which are part of a line, and which have no text for a reader."""
+"""The elements of HTML: which are separate lines, which are part of a line, and which have no text for a reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INLINE_NAMES = """
     mark marquee meter multicol nobr object output picture progress q rb rt rtc ruby s samp slot small span strike strong sub
     sup td textarea th time tt u var video"""
 INLINE = frozenset(_INLINE_NAMES.split())
-"""Elements that are part of a line, and so are unknown ones. The content of media is what stands in for them in a text."""
+"""Elements that are part of a line, as unknown elements are. The content of a media element replaces it in a text."""
 _DROPPED_NAMES = """
     area base basefont bgsound col colgroup datalist embed frame head iframe input isindex keygen link math meta nextid noembed
     noframes noscript param rp script select selectedcontent source spacer style svg template title track wbr -comment"""
@@ -38,7 +38,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class Visitor(Protocol):
-    """What `walk` calls: `enter` for each element and text, `leave` for each element."""
+    """The callbacks of `walk`: `enter` for each element and text, `leave` for each element."""
 
     def enter(self, node: Any) -> None: ...
 
@@ -48,7 +48,7 @@ class Visitor(Protocol):
 def walk(root: Any, visitor: Visitor, unseen: Collection[int] = ()) -> None:
     """Visit an element and all below it without recursion: a page may nest deeper than Python's stack.
 
-    Elements without text are left out, and those whose `mem_id` is in `unseen`.
+    Elements without text are left out, and elements that `unseen` names by `mem_id`.
     """
     top = root.mem_id if root is not None else 0
     node = root

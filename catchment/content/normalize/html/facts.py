@@ -48,10 +48,10 @@ _MOST_SCRIPTS, _MOST_NODES, _MOST_TAGS = 20, 5_000, 50
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What a page states about itself.
+    """The statements of a page about itself.
 
-    `properties` has `site`, `canonical` (an address), `description`, `keywords` and `tags`. If it states no date, `date-from`
-    says what `created` was guessed from.
+    `properties` has `site`, `canonical` (an address), `description`, `keywords` and `tags`. If the page states no date,
+    `date-from` names the origin of the guess in `created`.
     """
 
     title: str | None

@@ -46,7 +46,7 @@ _READINGS = re.compile(r"<(rt|rtc|rp)\b[^<>]*>.{0,1000}?</\1>|</?(?:ruby|rb)\b[^
 _LAZY = ("data-src", "data-lazy-src", "data-original")
 """The address of a picture that a script loads late; its `src` is a placeholder."""
 _SCRIPTS = re.compile(r"\A.{0,200}\bjava[- ]?script(?!\w).{0,300}\Z", re.IGNORECASE | re.DOTALL)
-"""A text that asks for JavaScript, in any language, and is too short to say much else."""
+"""A text that requests JavaScript, in any language, and is too short for much other content."""
 _LEAVES = frozenset({"-text", "img", "hr", "br"})
 _BREAKS = BLOCKS | {"br", "td", "th"}
 _WORD = re.compile(r"\w+")
@@ -66,7 +66,7 @@ _LOGIN_CHARACTERS = 500
 
 
 def web_page(data: bytes, address: str, media_type: str = "text/html", encoding: str | None = None) -> Document:
-    """Read the main text of the page at this address. Markup that is no whole page is taken as it is, with absolute links."""
+    """Read the main text of the page at this address. Markup that is not a whole page is kept, with absolute links."""
     text, warnings, guess = decode(data, encoding, charset_of(data))
     page = page_of(text, media_type)
     tree = tree_of(page)
@@ -123,7 +123,7 @@ def _joined(base: str, target: str) -> str:
 
 
 def _for_selection(tree: Any, page: str) -> str:
-    """Return the page without what keeps the library from its content: elements that it drops by name, and readings of ruby.
+    """Return the page without obstacles for the library: elements that it would drop by name, and readings of ruby.
 
     In the tree these elements are replaced by their content.
     """
@@ -263,7 +263,7 @@ def _words(text: str) -> list[str]:
 
 
 def _lines_in_text(lines: list[_Line], selected: str, leads: set[str]) -> list[bool]:
-    """Tell for each line whether it is of the selected text, or prose that belongs to it.
+    """Return for each line whether it is part of the selected text, or prose that belongs to it.
 
     Lines are aligned with those of the selected text. The remaining text had other line breaks; its lines are found by words.
     """
@@ -309,7 +309,7 @@ def _add_prose(lines: list[_Line], in_text: list[bool], leads: set[str]) -> None
 
 
 def _is_main(lines: list[_Line], in_text: list[bool]) -> bool:
-    """Tell whether the kept lines are a main text: a good part of the prose, without most of the links."""
+    """Return whether the kept lines are a main text: a good part of the prose, without most of the links."""
     main_lines = [line for line, is_kept in zip(lines, in_text, strict=True) if is_kept]
     prose, all_prose = (sum(len(line.words) for line in part if line.is_prose) for part in (main_lines, lines))
     links, all_links = (sum(line.linked for line in part) for part in (main_lines, lines))

@@ -1,4 +1,4 @@
-"""Prepare the tags of a page for the HTML parser: limit their nesting depth, and close what XHTML closes by a slash.
+"""Prepare the tags of a page for the HTML parser: limit their nesting depth, and close the tags that XHTML closes by a slash.
 
 The parser searches all open elements at every block: 800 kB of nested lists take it more than a minute. This module tracks
 the open elements tag by tag, closely enough to the HTML standard that a page of normal depth is never changed.
@@ -63,7 +63,7 @@ _XML_PARTS = re.compile(
     rb"|<(?P<name>[a-z][\w.:-]*)(?P<attributes>" + _ATTRIBUTES + rb")(?<=/)>",
     re.IGNORECASE | re.DOTALL,
 )
-"""The parts of XML that the HTML parser reads otherwise, and those that only look like them."""
+"""The parts of XML that the HTML parser reads differently, and parts that only look like them."""
 _XHTML = b"http://www.w3.org/1999/xhtml"
 _EMPTY_RAW = re.compile(rb"<(?:%s)(?=[\s/])" % b"|".join(_RAW) + _ATTRIBUTES + rb"(?<=/)>", re.IGNORECASE)
 _FRAMESET = re.compile(rb"<frameset\b", re.IGNORECASE)
@@ -145,7 +145,7 @@ def _too_deep(page: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _end_of_tag(page: bytes, at: int) -> int:
-    """Return the end of the tag whose name ends at `at`, or -1 if the page ends first."""
+    """Return the end of the tag with a name that ends at `at`, or -1 if the page ends first."""
     rest = _REST.match(page, at)
     return rest.end() if rest else page.find(b">", at) + 1 or -1
 

@@ -1,4 +1,4 @@
-"""The title of a page: what it states and its headings say, without the name of its site."""
+"""The title of a page, from its stated title and its headings, without the name of its site."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Heading(NamedTuple):
         return node is not None
 
     def leads_home(self) -> bool:
-        """Return whether it is nothing but a link to the start page."""
+        """Return whether it is only a link to the start page."""
         link = self.node.css_first("a[href]")
         address = (link.attributes.get("href") or "").strip() if link is not None else ""
         return bool(address and _HOME.fullmatch(address)) and words_of(link) == self.words
@@ -39,8 +39,8 @@ class _Heading(NamedTuple):
 def title_of(tree: Any, fields: Mapping[str, str], site: str | None) -> str | None:
     """Return the title of a page. `fields` are its meta elements, and `site` is the name of its site, if that is known.
 
-    Of the parts of a stated title the one that a heading names counts, preferably a heading in the article. A heading outside
-    it that is the last part, or a link to the start page, is the name of the site.
+    A stated title may have several parts. The title is the part that a heading repeats, preferably a heading in the article. A
+    heading outside the article that is the last part, or a link to the start page, is the name of the site.
     """
     element = (tree.head.css_first("title") if tree.head else None) or tree.css_first("title:not(svg *)")
     texts = [*(fields[key] for key in _STATED if key in fields), " ".join(element.text().split()) if element else ""]

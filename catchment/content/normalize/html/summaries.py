@@ -1,4 +1,4 @@
-"""Join a web page with what the feeds that name it say of it."""
+"""Join a web page with its summaries in the feeds that name it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_OTHER = 5
 def joined(page: Document, summaries: Sequence[Document]) -> Document:
     """Return the page with the words of the summaries that it lacks, and the title of the first; other titles are aliases.
 
-    Author, dates and tags are those that the page states, else those of the summaries.
+    Author, dates and tags are taken from the page, or else from the summaries.
     """
     titles = {each.title.casefold(): each.title for each in (page, *reversed(summaries)) if each.title}
     for summary in summaries:
@@ -31,7 +31,7 @@ def joined(page: Document, summaries: Sequence[Document]) -> Document:
 
 
 def _with(page: Document, summary: Document) -> Document:
-    """Return the page with a summary: the longer text, then the other one unless it says the same."""
+    """Return the page with a summary: the longer text, then the other one unless they agree."""
     longer, other = sorted((page.text, summary.text), key=len, reverse=True)
     text = longer if _says(longer, other) else f"{longer}\n\n{other}"
     is_empty = not _WORD.search(page.text)

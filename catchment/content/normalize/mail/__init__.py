@@ -66,7 +66,7 @@ def mail(data: bytes) -> Document:
 
 
 def envelope(message: bytes) -> tuple[str | None, datetime | None]:
-    """Return the sender of a message and its date, from its header: all that comes before the first empty line."""
+    """Return the sender of a message and its date, from its header, which ends at the first empty line."""
     root = parse(re.split(rb"\r?\n\r?\n", message, maxsplit=1)[0] + b"\r\n\r\n").root
     return _sender(root), _created(root)
 

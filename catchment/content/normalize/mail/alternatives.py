@@ -1,7 +1,7 @@
 """Unite the forms of one text (`multipart/alternative`), such as plain text and HTML, by comparing their words.
 
-The forms should say the same. Some plain texts are a stub instead, such as a tracking address or a legal notice, and some
-lack a table or a paragraph of the HTML.
+The forms should have the same content. Some plain texts are a stub instead, such as a tracking address or a legal notice, and
+some lack a table or a paragraph of the HTML.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WORD = re.compile(
     r"(?:https?://|ftp://|www\.|cid:|mailto:|tel:)[^\s<>)\]]+|\[image:|\[\d{1,3}\]"
     r"|([\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]{2,})"
 )
-"""A word, after what is none: addresses of links, placeholders of pictures and links.
+"""A word. The alternatives before it match text without words: addresses of links, placeholders of pictures and links.
 
 Chinese and Japanese count by characters, because a line may end anywhere in their words. Other single characters, such as
 bullets, are no words.
@@ -25,11 +25,11 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 def united(first: str, second: str) -> str:
-    """Return the first form if it has all words of the second; otherwise the second, and below it what only the first has.
+    """Return the first form if it has all words of the second; otherwise the second, followed by the rest of the first.
 
-    The later form is the richer one (RFC 2046, 5.1.4). What only the first has are the paragraphs in which half the lines have
-    words of their own, and such lines of other paragraphs, without addresses of more than 100 characters: they identify the
-    reader.
+    The later form is the richer one (RFC 2046, 5.1.4). The rest of the first form are the lines with words that the second
+    lacks; if half the lines of a paragraph are such lines, the whole paragraph. Addresses of more than 100 characters are left
+    out: they identify the reader.
     """
     if not first.strip():
         return second
@@ -41,7 +41,7 @@ def united(first: str, second: str) -> str:
 
 
 def _own(paragraph: str, words: set[str]) -> str:
-    """Return the paragraph or its lines with words of its own."""
+    """Return the paragraph, or only its lines with words that are not among `words`."""
     lines = paragraph.split("\n")
     lines_alone = [line for line in lines if not _words(line) <= words]
     return _LONG_ADDRESS.sub("", "\n".join(lines if 2 * len(lines_alone) >= len(lines) else lines_alone))

@@ -96,7 +96,7 @@ class _Reader:
         return self._leaf(part) if is_body(part, self._root) else ""
 
     def _alternative(self, part: Part) -> str:
-        """Return what the forms of a text say, the first form if they agree; an invitation follows."""
+        """Return the united forms of a text, or the first form if they agree; an invitation follows."""
         text, invitations = "", []
         for inner in part.parts:
             if _holds(inner, "text/calendar"):

@@ -73,7 +73,7 @@ def _standard(value: str) -> datetime | None:
 
 
 def _rewritten(value: str) -> str:
-    """Return the same date as RFC 5322 writes it, or "" if there is none."""
+    """Return the date in the notation of RFC 5322, or "" without a date."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", value.lower()) if not unicodedata.combining(c))
     value = unicodedata.normalize("NFC", bare)
     clock = _CLOCK.search(value)

@@ -45,7 +45,7 @@ def _tree(data: bytes, declared: str | None) -> Any:
 
 
 def _is_unseen(node: Any) -> bool:
-    """Return whether an element is invisible. Clears the `src` of remote images, whose URLs may track the reader."""
+    """Return whether an element is invisible. Clears the `src` of remote images: their URLs may track the reader."""
     attributes = node.attributes
     style = attributes.get("style") or ""
     if "hidden" in attributes or (style and _HIDDEN.search(style)):

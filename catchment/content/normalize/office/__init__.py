@@ -183,7 +183,7 @@ def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
 
 
 def _of_compound(data: bytes, media_type: str) -> Extracted:
-    """Read a compound file. If it ends before its sector table does, read what is there."""
+    """Read a compound file. If it ends before its sector table does, read the sectors that it has."""
     try:
         return extracted(data, media_type)
     except ParseError:

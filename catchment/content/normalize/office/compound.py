@@ -113,7 +113,7 @@ def _records(stream: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _without_cells_of_charts(container: Any, name: str, stream: bytes) -> bytes | None:
-    """Return the file without the data of charts, which xberg reads as cells of the sheet; None if there is none.
+    """Return the file without the data of charts, which xberg reads as cells of the sheet; None without such data.
 
     The records keep their length and get a type that readers ignore.
     """

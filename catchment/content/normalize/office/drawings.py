@@ -20,7 +20,7 @@ def paragraphs(root: Element) -> list[str]:
 
 
 def beside(package: Package, relations: list[Relation]) -> tuple[list[str], list[str]]:
-    """Return a line for each chart and diagram in the relationships, and warnings for those that cannot be read."""
+    """Return a line for each chart and diagram in the relationships, and warnings for unreadable parts."""
     lines: list[str] = []
     unread = 0
     for relation in relations:

@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r"\]\((?:[^()\s\\]|\\.)+\)")
 _ESCAPED = re.compile(r"\\([^\w\s|\\()])")
 _STRUCK = re.compile(r"\\~\\~((?:(?!\\~\\~).)+?)( *)\\~\\~")
 _NO_LOSS = ("ocr", "doc")
-"""Readers whose warnings are irrelevant: text recognition is off, and `binary_texts` reads the notes of a .doc."""
+"""Readers with irrelevant warnings: text recognition is off, and `binary_texts` reads the notes of a .doc."""
 _MAX_CELLS = 1_000_000
 """Cells of a spreadsheet; xberg takes 600 bytes for each, including empty cells between others."""
 

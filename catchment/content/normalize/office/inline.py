@@ -43,7 +43,7 @@ _SHEET_LINK = re.compile(
     rb"(?>[^<>]*>\s*<text:p\b[^<>]*>))(?P<words>[^<]+)",
     re.DOTALL,
 )
-"""A link in a cell, or a cell whose formula is a link."""
+"""A link in a cell, or a cell with a link as its formula."""
 _HREF = re.compile(rb":href\s*=\s*[\"']([^\"'#][^\"']*)")
 _IN_ADDRESS = str.maketrans({" ": "%20", "(": "%28", ")": "%29"})
 """Characters for which an address would need brackets, which xberg escapes."""
@@ -125,7 +125,7 @@ def _with_link_elements(part: bytes) -> bytes:
 
 
 def _link_element(instruction: bytes) -> bytes:
-    """Return the start of an element for a link; nothing for other fields."""
+    """Return the start of an element for a link, or empty bytes for other fields."""
     address = field_address(unescape(instruction.decode("utf-8", "replace")))
     return f'<w:fldSimple w:instr="HYPERLINK &quot;{escape(address)}&quot;"'.encode() if address else b""
 

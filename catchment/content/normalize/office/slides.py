@@ -15,7 +15,7 @@ from catchment.errors import ParseError, ResourceExhausted
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _LISTS = frozenset({"body", "obj", None})
-"""Placeholders whose paragraphs are elements of lists, if they do not say otherwise."""
+"""Placeholders with paragraphs that are elements of lists, unless the paragraphs state otherwise."""
 _SHAPES = frozenset({"sp", "graphicFrame", "pic", "cxnSp"})
 
 
@@ -31,7 +31,7 @@ def text(package: Package, parts: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def in_order(package: Package) -> list[str]:
-    """Return the parts of the slides in the order in which they are shown; those that no list names come last.
+    """Return the parts of the slides in the order in which they are shown, and at the end the parts that no list names.
 
     Raises ParseError if there is no presentation.
     """
@@ -106,7 +106,7 @@ def _address(properties: Element | None, links: dict[str, str]) -> str:
 
 
 def _write(flow: Flow, paragraph: Element, links: dict[str, str], address: str = "") -> None:
-    """Write the runs of a paragraph; a formula is its letters. `address`: of runs without a link of their own."""
+    """Write the runs of a paragraph; a formula is its letters. `address`: of runs without a separate link."""
     for run in paragraph:
         if run.tag == "br":
             flow.write("\n")

@@ -1,7 +1,7 @@
-"""The characters of the fonts whose letters are symbols, by code. Apart from `inline`, because it is a table.
+"""The characters of fonts with symbols as letters, by code. Apart from `inline`, because it is a table.
 
 Sources: the Symbol encoding of Adobe (unicode.org, VENDORS/ADOBE/symbol.txt), and the names in Microsoft's lists of Wingdings;
-of these only what writers of texts use: arrows, check marks, bullets, numbers in circles, signs.
+of these only the signs that occur in texts: arrows, check marks, bullets, numbers in circles, signs.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def of_document(package: Package, text: str) -> Unread:
 
 
 def of_slides(package: Package, slides: Iterable[str], text: str) -> Unread:
-    """Return what stands beside the slides of a presentation (OOXML): notes, comments, charts and diagrams."""
+    """Return the texts beside the slides of a presentation (OOXML): notes, comments, charts and diagrams."""
     search = _Search(package, text)
     related: list[Relation] = []
     for number, slide in enumerate(slides, 1):

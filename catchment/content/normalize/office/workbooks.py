@@ -330,7 +330,7 @@ def _notation(number: str, codes: dict[str | None, str]) -> _Notation | None:
 
 
 def _whole(digits: str, otherwise: int) -> int:
-    """Return a number of a row, string or style, and `otherwise` for what cannot be one."""
+    """Return a number of a row, string or style, or `otherwise` for text that cannot be such a number."""
     return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else otherwise
 
 

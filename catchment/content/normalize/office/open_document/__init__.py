@@ -18,7 +18,7 @@ from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
 
 READ = frozenset({"text", "presentation", "drawing"})
-"""The elements of a body that this module reads; spreadsheets have a reader of their own."""
+"""The elements of a body that this module reads; another reader reads spreadsheets."""
 _OMITTED = frozenset(
     {"tracked-changes", "note-citation", "ruby-text", "forms", "sequence-decls", "variable-decls", "user-field-decls"}
     | {"covered-table-cell", "page-number", "page-count", "bibliography-source", "table-of-content-source"}
@@ -32,7 +32,7 @@ _NO_ADDRESSES = ("#", "vnd.sun.star")
 _MOST_CELLS = 1_000
 """Repetitions of an empty cell or row."""
 _MOST_PARENTS = 20
-"""The parents of a style that are asked for its position; a chain of parents may have a circle."""
+"""Maximum number of parents to search for the position of a style; a chain of parents may have a circle."""
 _SPACE = re.compile(r"[ \t\r\n]+")
 
 

@@ -1,4 +1,4 @@
-"""Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for what xberg loses.
+"""Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for the text that xberg loses.
 
 xberg refuses a file for one bad page, confuses the pages of a damaged page tree, reads columns of vertical text as rows
 and Arabic words backwards, maps the codes of some fonts to wrong characters, and adds the values of form fields, even
@@ -76,7 +76,7 @@ def _second_reader(data: bytes) -> PdfPages | None:
 
 
 def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[str]]:
-    """Return the texts of all pages, and warnings about those that PDFium replaced or cannot open, and doubtful ones."""
+    """Return the texts of all pages, and warnings about pages that PDFium replaced or cannot open, and doubtful pages."""
     words = {number: _words(text) for number, text in second.texts.items()}
     origins: dict[str, int] = {}
     for number, written in words.items():

@@ -175,7 +175,7 @@ def _parts(
 
 
 def _joined(lines: list[_Line]) -> str:
-    """Return the text of a block. A column that begins lower or after one that ends early begins a paragraph."""
+    """Return the text of a block. A column begins a paragraph if it starts lower, or if the column before it ends early."""
     if 2 * sum(line.is_row for line in lines) >= len(lines):
         return "\n".join(line.text() for line in sorted(lines, key=lambda line: (-line.top, line.left)))
     top, bottom = max(line.top for line in lines), min(line.bottom for line in lines)

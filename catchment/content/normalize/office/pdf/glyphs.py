@@ -1,4 +1,4 @@
-"""A font for PDFium with a single square glyph, for ideographs whose font is not in the file.
+"""A font for PDFium with a single square glyph, for ideographs without a font in the file.
 
 PDFium omits vertical text without glyphs, and only some machines have fonts of Chinese, Japanese and Korean. This font makes
 the text of a page the same on each machine.

@@ -33,7 +33,7 @@ _RAISED = {"super": "^", "sub": "~", "nosupersub": ""}
 _HIDDEN = frozenset({"v", "deleted", "htmlrtf"})
 _FACTS = ("title", "author", "creatim", "revtim", "keywords", "subject")
 _TEXTS_OF_SHAPES = frozenset({"gtextUNICODE", "wzDescription"})
-"""The properties (`\\sn`) of shapes and pictures whose values (`\\sv`) are text: WordArt and descriptions."""
+"""The properties (`\\sn`) of shapes and pictures with text as value (`\\sv`): WordArt and descriptions."""
 _ROLES = {
     word: role
     for role, words in {
