@@ -62,7 +62,7 @@ _LARGER = dict(pair.split() for pair in _SUPERSETS.split(","))
 def codec_of(label: str) -> str | None:
     """Return the name of Python's codec for a declared encoding, or None if that is unknown or not used for text.
 
-    Case, punctuation, a leading `x-` and what follows the name are ignored: `"UTF-8"; format=flowed`.
+    Case, punctuation, a leading `x-` and any text after the name are ignored: `"UTF-8"; format=flowed`.
     """
     for name in map(_compact, (label, _DIVIDERS.split(label.strip(" \t\r\n\"';,"), 1)[0])):
         if codec := _CODECS.get(name) or _CODECS.get(name.lstrip("x")):

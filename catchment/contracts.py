@@ -121,7 +121,7 @@ class Watchable(Protocol):
 
 @runtime_checkable
 class Unhurried(Protocol):
-    """A connector whose listing leaves items for later if their host does not answer now. They keep their state."""
+    """A connector that skips items in a listing if their host does not answer now. They keep their state until a later one."""
 
     def left(self) -> Mapping[str, str]:
         """Return the locators that the last listing left, with the reason."""
@@ -148,7 +148,7 @@ class Windowed(Protocol):
 
 @runtime_checkable
 class Movable(Protocol):
-    """A connector whose items may move while it lists them: an item can appear in two listings, and be in one place."""
+    """A connector with items that may move while it lists them: an item in one place can appear in two listings."""
 
     def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
         """Return the locators of `places` that still hold the item of this identity, possibly edited since.
@@ -174,9 +174,9 @@ class Paced(Protocol):
 
 
 class Parse(Protocol):
-    """Call a module-level function with bytes of a stranger, in a parser process and with a time of its own.
+    """Call a module-level function with untrusted bytes, in a parser process and with a separate time limit.
 
-    Raises an ItemError for whatever goes wrong: it concerns these bytes alone.
+    Raises an ItemError for any failure: it concerns these bytes alone.
     """
 
     def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -189,7 +189,7 @@ def parse_here(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
 
 @runtime_checkable
 class Parsing(Protocol):
-    """A connector that parses what strangers send while it lists its source.
+    """A connector that parses untrusted content while it lists its source.
 
     `parse` is first `parse_here`; the engine replaces it before a sync and a probe. It is not pickled.
     """
@@ -250,7 +250,7 @@ class Shell(Protocol):
 
 
 MOST_OUTPUT = 64_000_000
-"""Maximum output of a program, in bytes. The output may come from a remote host."""
+"""Maximum output of a program, in bytes. A remote host may control the output."""
 
 
 @runtime_checkable
@@ -265,7 +265,7 @@ class Keeping(Protocol):
 
 @runtime_checkable
 class Mirrored(Keeping, Protocol):
-    """A connector whose files are made by other programs. `shell` runs them, can be replaced, and is not pickled."""
+    """A connector with files made by other programs. `shell` runs them, can be replaced, and is not pickled."""
 
     shell: Shell
 
@@ -300,7 +300,7 @@ class Sink(Destination, Protocol):
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         """Return the versions of the documents that the place has, by ID, above `after` and up to `last`.
 
-        If the place can tell that a document was altered there, it has another version than it was written with.
+        If the place can detect that a document was altered there, its version differs from the written one.
         """
         ...
 

@@ -181,7 +181,7 @@ class NotNow(TryAgain):
 
 
 class PageSilent(TryAgain):
-    """The page does not answer, or its program has another version. What it shows can be read from the ledger."""
+    """The page does not answer, or its program has another version. Its content can be read from the ledger."""
 
 
 class MeaningOff(TryAgain):
@@ -222,7 +222,7 @@ class SourceUnavailable(SourceError):
 
 
 class SourceInvalid(SourceError):
-    """The location is not a source of this kind, or not any more; or the program that reads it is missing."""
+    """The location is not, or is no longer, a source of this kind; or the program that reads it is missing."""
 
     failure_class = FailureClass.PERMANENT
     exit_code = 2

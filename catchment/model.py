@@ -60,7 +60,7 @@ class Item:
         size: Bytes, or None if the source does not report it.
         modified: Aware UTC, or None if the source does not report it.
         attributes: JSON-compatible facts from the listing (flags, labels, open or closed). If only these change, one row is
-            updated and nothing is fetched.
+            updated without a fetch.
     """
 
     locator: str
@@ -79,8 +79,8 @@ _LAST_TIME = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 def time_of(text: Any, read: Callable[[Any], datetime] = datetime.fromisoformat) -> datetime | None:
     """Return the time that data of others states, in aware UTC; without a zone it is taken as UTC.
 
-    `read` knows the notation (default: ISO 8601). None for what it does not know, and for a time that does not exist in every
-    time zone.
+    `read` parses the notation (default: ISO 8601). None for text that it cannot parse, and for a time that does not exist in
+    every time zone.
     """
     try:
         moment = read(text)
@@ -133,7 +133,7 @@ def fingerprint(version: str) -> str:
 class Root:
     """The first change of every listing. Identifies the root by device and inode, UIDVALIDITY or repository ID.
 
-    `identities` has one entry for each part of the source with a root of its own, by name; "" names the only root of a source.
+    `identities` has one entry for each part of the source with a separate root, by name; "" names the only root of a source.
     If one differs from the accepted one, the deletions of this sync are held, except versioned ones. A new part is accepted.
     """
 
@@ -211,7 +211,7 @@ class KnownItem:
 
 
 SUMMARY_END = "\f"
-"""Separates what several feeds say of a web page. No summary contains it."""
+"""Separates the summaries of several feeds for a web page. No summary contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,8 @@ class RawContent:
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Of a web page: as its host declares it. Of anything else: the encoding of text that declares none.
         address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
-        summary: What the feeds that name a web page say of it, as HTML, with `SUMMARY_END` between them. "" for anything else.
+        summary: The summaries of a web page in the feeds that name it, as HTML, with `SUMMARY_END` between them. "" for
+            anything else.
     """
 
     data: bytes
@@ -265,7 +266,7 @@ class Document:
 
 
 class ReplayStage(StrEnum):
-    """The first stage that a backfill repeats. `FETCH` asks the source, the others need no network."""
+    """The first stage that a backfill repeats. `FETCH` reads the source, the others need no network."""
 
     FETCH = "fetch"
     NORMALIZE = "normalize"
@@ -274,7 +275,7 @@ class ReplayStage(StrEnum):
 
     @property
     def words(self) -> str:
-        """What it does, for people."""
+        """A description of the stage for people."""
         return _STAGES[self]
 
 
@@ -288,7 +289,7 @@ _STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as the library has it, with what its item told. `normalizer` names the code that made it."""
+    """A document as the library has it, with the facts from its item. `normalizer` names the code that made it."""
 
     document: Document
     content_hash: str
@@ -400,7 +401,7 @@ class DocumentCopy:
         version: Differs whenever anything that a sink receives differs.
         kind: The kind of the source.
         modified: Of the item, or else as the content states it. Times are aware UTC.
-        vectors: Only for a sink that wants them; those that exist when it is sent.
+        vectors: Only for a sink that wants them: the vectors that exist when the document is sent.
         properties: Of the content, such as frontmatter. `metadata`: from the source, such as `url`.
     """
 

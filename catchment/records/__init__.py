@@ -1,1 +1,1 @@
-"""What the ledger returns: frozen values with aware UTC times. Quick to import, without the database."""
+"""The values that the ledger returns: frozen, with aware UTC times. Quick to import, without the database."""

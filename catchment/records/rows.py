@@ -14,7 +14,7 @@ from catchment.pacing.waits import Wait, WaitKind
 SourceState = Literal["active", "paused", "held", "removed"]
 Outcome = Literal["completed", "yielded", "failed", "quarantined", "cancelled", "crashed"]
 FAILED_OUTCOMES: tuple[Outcome, ...] = ("failed", "crashed", "quarantined")
-"""The outcomes of syncs that failed: not those that a person or a limit stopped."""
+"""The outcomes of failed syncs. Syncs that a person or a limit stopped have other outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class IntakeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Number of missing items whose deletion was carried out or held."""
+    """Number of missing items by the fate of their deletion: carried out or held."""
 
     deleted: int
     held: int
@@ -241,7 +241,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in its current state. `backfill`: the number of the one that added it. `replay_of`: the job that it repeats.
+    """A job in its current state. `backfill`: the number of the backfill that added it. `replay_of`: the job that it repeats.
 
     `next_attempt`: when it is tried again, if it waits for that.
     """

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 WHOLE = "content"
-"""The only scope of a source without scopes of its own."""
+"""The only scope of a source without specific scopes."""
 OFF = "off"
-"""The setting of no model: nothing is searched by meaning."""
+"""The setting without a model, which switches search by meaning off."""
 
 TO_COMPARE = 0
 """Value of `compared` of a sink while a comparison is requested, until it begins."""
@@ -114,7 +114,7 @@ class SinkRow:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has nothing to receive."""
+        """Whether it is active and up to date."""
         return self.state is SinkState.ACTIVE and self.compared is None and not self.waiting
 
     @property

@@ -1,6 +1,6 @@
-"""Decide where the driver of an address connects, and whether that is this machine. Nothing is resolved.
+"""Decide where the driver of an address connects, and whether that is this machine. No name is resolved.
 
-Each address is read as its driver reads it: a second parser would ask about one host and connect to another.
+Each address is read as its driver reads it: with a different parser, the checked host and the connected host could differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from catchment.errors import BadInput
 
 _PLACE = ("host", "hostaddr", "port", "dbname")
-"""The parameters of libpq that say where to connect. It reads the environment for each that is not set."""
+"""The parameters of libpq that determine where to connect. It reads the environment for each that is not set."""
 _UNREADABLE = "not an address that PostgreSQL can read; write postgresql://USER@HOST/DATABASE"
 PASSWORD_IN_ADDRESS = "the address has a password; store it elsewhere and pass --secret password=REF"
 SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
@@ -33,7 +33,7 @@ _URL = re.compile(
 def is_loopback(host: str) -> bool:
     """Return whether a host means this machine: localhost, or a literal loopback address.
 
-    Not a name below localhost: where the system has no rule for these, it asks a DNS server.
+    Not a name below localhost: a system without a rule for such names sends them to a DNS server.
     """
     if host.lower() == "localhost":
         return True

@@ -26,7 +26,7 @@ _READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for w
 _MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
 _MAKER = re.compile(r"~([^~]+)~\d+\.unfinished")
 OPENING = "-opening"
-"""Suffix of the file whose lock `opening` holds."""
+"""Suffix of the file with the lock of `opening`."""
 _ANOTHERS_SECONDS = 86_400
 """Age after which leftovers of another machine, a container or an earlier boot are removed, counted from the last write."""
 
@@ -130,7 +130,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def opening(file: Path, *, alone: bool = False) -> Iterator[None]:
-    """Hold the lock for opening a database file, shared with others who open it, or alone, to replace it.
+    """Hold the lock for opening a database file: shared, to open it, or `alone`, to replace it.
 
     SQLite finds the log of a database by its name. A process that opened the replaced file would create its log, and use it,
     beside the new one.

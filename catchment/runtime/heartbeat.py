@@ -3,7 +3,7 @@
 A sync that hangs (in a lock, or in a call that never returns) holds its jobs and looks alive in every other way. The runner
 reads the deadline, which moves forward as long as the sync makes progress, and stops the sync when it has passed.
 
-Any module reports how far its work is; the command line shows it. Without a listener a report does nothing.
+Any module reports its progress; the command line shows it. Without a listener, a report has no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This installation: the files that come with the program, its version, and clashes with packages of other programs."""
+"""This installation: the files shipped with the program, its version, and clashes with packages of other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catchment import __version__
 _PARENT = Path(__file__).parents[2]
 """The clone, or the folder of installed packages."""
 _SHIPPED = Path(__file__).parents[1] / "shipped"
-"""Only in a wheel: setup.py says with which files."""
+"""Only in a wheel: setup.py lists its files."""
 IS_CLONE: Final = not _SHIPPED.exists()
 FILES: Final = _PARENT if IS_CLONE else _SHIPPED
 """Folder of `prefect.yaml`, `requirements.lock`, `docs` and `examples/vault`."""

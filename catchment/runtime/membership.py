@@ -1,6 +1,6 @@
 """The membership of a home in a library that several hosts share: its name there and the Prefect server of all.
 
-A home without this file runs alone, with a server of its own.
+A home without this file runs alone, with a separate server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 class Membership:
     """A joined host. `server`: address of the Prefect server without `/api`; `login`: secret reference of `user:password`.
 
-    `unfinished`: the command that was interrupted and has to be repeated, `join` or `leave`; empty for none.
+    `unfinished`: the interrupted command, `join` or `leave`, which must be repeated; otherwise empty.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Membership:
 
     @property
     def problem(self) -> str:
-        """What an interrupted command left, with the remedy; empty if nothing."""
+        """The interrupted command and the remedy; empty without one."""
         return f"`catchment {self.unfinished}` was interrupted; run it again" if self.unfinished else ""
 
     @property
@@ -67,7 +67,7 @@ class Membership:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The work queues whose runs this host executes."""
+        """The work queues with the runs that this host executes."""
         return (self.queue, ANY) if self.takes_any else (self.queue,)
 
 
@@ -82,7 +82,7 @@ def host_for(queue: str) -> str:
 
 
 def executes(host: str, queue: str | None, labels: Mapping[str, object]) -> bool:
-    """Whether a host executes a run, or will or did: one of its own queue, or one of `any` with its label."""
+    """Whether a host executes, will execute or has executed a run. The run is in its queue, or in `any` with its label."""
     return queue == queue_for(host) or labels.get(HOST_LABEL) == host
 
 
@@ -99,6 +99,6 @@ def own_login(home: Home) -> Path:
 
 
 def shipped_name(home: Home, flow: str) -> str:
-    """Return the name of this home's deployment of a shipped flow such as `embed`: each joined host has one of its own."""
+    """Return the name of this home's deployment of a shipped flow such as `embed`. Each joined host has a separate one."""
     membership = Membership.of(home)
     return f"{flow}-{membership.name}" if membership else flow

@@ -18,7 +18,7 @@ KEY_SECONDS = 300
 
 
 def stored(path: Path) -> str | None:
-    """Return the secret in a file; None if there is none. A full disk may have left the file empty."""
+    """Return the secret in a file; None without a secret. A full disk may have left the file empty."""
     with suppress(FileNotFoundError):
         return path.read_bytes().decode(errors="replace").strip() or None
     return None

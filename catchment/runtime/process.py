@@ -38,7 +38,7 @@ def alive(name: str) -> bool:
 OPERATOR = "operator"
 """Beginning of the names of people in the history."""
 IN_PREFECT = "prefect"
-"""The name in the history of a person who acts in the Prefect UI."""
+"""The name in the history for actions in the Prefect UI."""
 
 
 def operator() -> str:
@@ -66,7 +66,7 @@ def is_local(name: str) -> bool:
 
 
 class _Census:
-    """The folder in which a locked file for each PID namespace says that processes are alive there."""
+    """The folder in which a locked file for each PID namespace shows that processes are alive there."""
 
     folder: Path | None = None
     announced: tuple[Path, int] | None = None
@@ -82,7 +82,7 @@ def announce_in(folder: Path) -> None:
     look_in(folder)
     if _Census.announced is not None and _Census.announced[0] == folder:
         return
-    # A disk without locks, or one that is full, hides this container, and nothing else fails.
+    # On a disk without locks, or a full disk, other containers do not see this one. All else works.
     with suppress(OSError):
         file = os.open(_census_file(linux.pid_namespace()), os.O_RDONLY | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_SH)

@@ -26,7 +26,7 @@ class ServerReport(ProcessReport):
     """The answer of the server at the time `at`.
 
     Attributes:
-        paused: Sources whose deployment is switched off in Prefect.
+        paused: Sources with a deployment that is switched off in Prefect.
         runs: The next runs of each source that has any, soonest first.
         on: The host on which each source runs, or "any"; empty in a home that runs alone.
     """
@@ -38,5 +38,5 @@ class ServerReport(ProcessReport):
     on: Mapping[str, str] = field(default_factory=dict)
 
     def coming(self, source: str, now: datetime) -> list[PlannedRun]:
-        """Return the next runs of a source, without those that came due since the report."""
+        """Return the next runs of a source, except runs that became due since the report."""
         return [run for run in self.runs.get(source, ()) if run.at > now or run.at <= self.at]

@@ -45,7 +45,7 @@ class WatchReport(ProcessReport):
 
 
 def write(home: Home, sources: Mapping[str, WatchState]) -> bool:
-    """Write the report, and return whether the disk took it. `sources` are those that this process watches, by name."""
+    """Write the report, and return whether the disk took it. `sources` are the watched sources of this process, by name."""
     return WatchReport(identity(), dict(sorted(sources.items()))).write(home)
 
 

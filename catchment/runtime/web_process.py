@@ -106,7 +106,7 @@ def fetch(home: Home, path: str, kind: type[T], **query: str) -> T:
 def act(home: Home, action: str, fields: Mapping[str, Any]) -> Any:
     """Return the result of an action of the web process. Raises PageSilent if it refuses, or does not answer.
 
-    Also if it belongs to another user: the history names who acts.
+    Also if it belongs to another user: the history would name the wrong actor.
     """
     if (address := WebAddress.read(home)) is not None and address.operator != operator():
         raise PageSilent(f"page: runs as {address.operator}")

@@ -1,5 +1,5 @@
-"""What is measured, and what follows from it: the catalogue, counts on their way, objectives, baselines, rules of incidents.
+"""The measurements and their evaluation: the catalogue, pending counts, objectives, baselines, rules of incidents.
 
-Pure: nothing here reads a clock, a file or the ledger. `catchment.ledger.measures` stores the figures, and `catchment.views`
+Pure: no module here reads a clock, a file or the ledger. `catchment.ledger.measures` stores the figures, and `catchment.views`
 shows them.
 """

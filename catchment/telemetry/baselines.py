@@ -23,7 +23,7 @@ _FEWEST_ALIKE = 10
 _OPEN, _CLEAR = 3.0, 2.0
 """|z| from which two hours in a row are unusual, and below which an hour is usual again."""
 _APART = 24
-"""Hours around the judged one that are not in its baseline."""
+"""Hours around the judged hour that are not in its baseline."""
 _TO_SIGMA = 1.4826
 _SMALLEST_SHARE = 0.05
 """Floor of the spread, as a share of the median."""
@@ -38,8 +38,8 @@ class SeriesRule:
         sign: 1 if only high values matter, -1 if only low ones do.
         scaled: Makes the spread independent of the size of the values: logarithm of times, square root of counts.
         floor: Smallest spread of the scaled values; 0.5 is that of the square root of a count of random events.
-        least, factor: Difference and ratio to the median below which nothing is unusual. A host that takes three times as
-            long for some hours is none of a person's concern; nor is a slow day.
+        least, factor: Difference and ratio to the median below which a value is normal. A person need not know of a slow day,
+            or of a host that takes three times as long for some hours.
     """
 
     name: str
@@ -63,7 +63,7 @@ RULES = {
 
 
 class HourlySeries:
-    """The values of one series by hour (hours since 1970; hours without a value are missing), and what is unusual in it."""
+    """The values of one series by hour (hours since 1970; hours without a value are missing), and its unusual values."""
 
     def __init__(self, rule: SeriesRule, values: Mapping[int, float]) -> None:
         self.rule, self.values = rule, values

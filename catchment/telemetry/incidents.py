@@ -1,4 +1,4 @@
-"""Conditions: what is wrong or well now, the reason codes, and the rules by which conditions open and close incidents."""
+"""Conditions (the present problems and successes), reason codes, and the rules by which conditions open and close incidents."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ class Condition:
 
     Attributes:
         probe: The component, as `catchment health` names it.
-        message: The state in words. What changes by itself, such as an age, comes after "; ".
+        message: The state in words. Parts that change by themselves, such as an age, follow after "; ".
         remedy: The way to solve it; "" if no action is needed. Neither text contains a path.
-        reason: The code of the incident that it is unless it is ok; None if it is none.
+        reason: The code of the incident that this condition opens unless it is ok; None if it opens none.
         subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger,
             "objective:NAME", or "" for the whole system.
     """
@@ -135,13 +135,13 @@ class Condition:
     def of_error(
         cls, probe: str, error: object, remedy: str = "", reason: ReasonCode | None = None, subject: str = ""
     ) -> Condition:
-        """Return the failure that an error tells of. `remedy`: for an error that names none."""
+        """Return the condition for an error. `remedy`: for an error that names none."""
         problem, own = split_remedy(str(error))
         return cls(probe, FAIL, problem, own or remedy, reason, subject)
 
     @property
     def problem(self) -> str:
-        """The message without what changes by itself."""
+        """The message without the parts that change by themselves."""
         return split_remedy(self.message)[0]
 
     @property
@@ -190,7 +190,7 @@ UNREAD = {
     ReasonCode.SOURCE_INVALID,
     ReasonCode.SOURCE_HELD,
 }
-"""Why nothing is read from a source."""
+"""Reasons why a source is not read."""
 _SLOW = {*_OF_SYSTEM, ReasonCode.SYNC_STUCK, ReasonCode.HOST_THROTTLED}
 _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
     ReasonCode.LEDGER_UNWRITABLE: {ReasonCode.DISK_FULL},

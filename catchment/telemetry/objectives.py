@@ -1,4 +1,4 @@
-"""Objectives: the share of syncs, saves and time that has to be good, and how fast the rest of it is used up.
+"""Objectives: the required share of good syncs, saves and time, and the speed at which the permitted rest is used up.
 
 burn = bad / total / (1 - target): at 1, exactly the permitted share is bad. It counts in a long and a short window, so that an
 objective burns neither because of a single minute nor for hours after it recovered.
@@ -40,7 +40,7 @@ class ObjectiveStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective: the share that has to be good. `above`: bound of good values; 0 without a bound."""
+    """An objective: the required share of good events. `above`: bound of good values; 0 without a bound."""
 
     name: str
     target: float
@@ -79,7 +79,7 @@ class Burn:
 
     @property
     def is_too_fast(self) -> bool:
-        """Whether the burn is over its limit in both windows, with enough events to say so."""
+        """Whether the burn is over its limit in both windows, with enough events to judge it."""
         is_enough = self.total >= _FEWEST and self.bad >= _FEWEST_BAD
         return is_enough and (self.rate or 0.0) >= self.limit and (self.recent or 0.0) >= self.limit
 

@@ -1,4 +1,4 @@
-"""Reports: small JSON files in the home's `run` folder by which a process tells others its state.
+"""Reports: small JSON files in the home's `run` folder by which a process shares its state with others.
 
 A report is a record, as `catchment.runtime.reports.record_json` reads and writes it.
 """

@@ -27,7 +27,7 @@ def to_json(record: object, *, indent: int | None = None, only_ascii: bool = Tru
 def from_json(kind: type[T], value: Any) -> T:
     """Return a record of this type, or a list of records, from parsed JSON.
 
-    Raises KeyError, TypeError, ValueError or AttributeError if it is none.
+    Raises KeyError, TypeError, ValueError or AttributeError for any other value.
     """
     record: T = _read(kind, value)
     return record

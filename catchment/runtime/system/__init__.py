@@ -1,1 +1,1 @@
-"""What only one operating system has. A port adds a module beside `linux`; other modules call these names."""
+"""Features of one operating system. A port adds a module beside `linux`; other modules call these names."""

@@ -1,4 +1,4 @@
-"""Calls of Linux, and what they return elsewhere. Those of parser processes and of inotify are in their rooms."""
+"""Calls of Linux, and their results on other systems. Calls for parser processes and inotify are in their packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 IS_LINUX: Final = sys.platform.startswith("linux")
 BOOT_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The monotonic clock that includes time asleep; elsewhere the one that does not."""
+"""The monotonic clock that includes time asleep; on other systems, the monotonic clock without it."""
 PATH_ONLY: Final[int] = getattr(os, "O_PATH", os.O_RDONLY)
 """Flag to open a folder as a place only, without the right to list it."""
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -46,7 +46,7 @@ def pid_namespace() -> str:
 
 
 def start_time(pid: int) -> str | None:
-    """Return when a process started, in the system's unit; None if the system does not say. A zombie counts as ended.
+    """Return when a process started, in the system's unit; None if this is unknown. A zombie counts as ended.
 
     Raises ProcessLookupError.
     """
@@ -122,7 +122,7 @@ def birth_time(path: str, inode: int) -> int:
 
 
 def is_open_for_writing(handle: int) -> bool:
-    """Return whether a process has a file open for writing; False if the system cannot tell."""
+    """Return whether a process has a file open for writing; False if the system cannot determine it."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return False
     try:
@@ -150,7 +150,7 @@ _ANSWER_BYTES = 4096
 
 
 def user_of_socket(source: Address, destination: Address) -> int | None:
-    """Return the user ID of the process that has the socket of these addresses; None if there is none. Raises OSError."""
+    """Return the user ID of the process that has the socket of these addresses; None without such a process. Raises OSError."""
     ports, hosts = (source[1], destination[1]), (socket.inet_aton(source[0]), socket.inet_aton(destination[0]))
     query = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, _ALL_STATES) + _SOCKET.pack(*ports, *hosts)
     size = _HEADER.size + len(query) + len(_ANY_INTERFACE)
@@ -160,7 +160,7 @@ def user_of_socket(source: Address, destination: Address) -> int | None:
     if _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
         return None
     user, inode = _OWNER.unpack_from(answer, _OWNER_AT)
-    # Without an inode no process has the socket any more, and the kernel names root.
+    # Without an inode, no process has the socket, and the kernel names root.
     return int(user) if inode else None
 
 
