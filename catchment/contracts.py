@@ -121,7 +121,7 @@ class Watchable(Protocol):
 
 @runtime_checkable
 class Unhurried(Protocol):
-    """A connector that skips items in a listing if their host does not answer now. They keep their state until a later one."""
+    """A connector that skips items if their host does not answer now. Until a later listing, they keep their state."""
 
     def left(self) -> Mapping[str, str]:
         """Return the locators that the last listing left, with the reason."""

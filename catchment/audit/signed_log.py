@@ -126,8 +126,8 @@ def read(data: bytes) -> list[SignedLine]:
 def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Restoration], bool]) -> Standing:
     """Return the checkpoints that hold for a ledger. `key`: the public key of the home.
 
-    A completed restore invalidates the lines before it: they are about the replaced history. A restore that was killed before
-    it replaced the ledger has no effect.
+    Lines before a completed restore do not count: they are about the replaced history. A restore that was killed before it
+    replaced the ledger has no effect.
     """
     heads: list[TreeHead] = []
     restored: list[Restoration] = []

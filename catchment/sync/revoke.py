@@ -156,7 +156,7 @@ def _purge_cache(home: Home) -> tuple[int, int]:
 
 
 def clear_for_other_hosts(home: Home, ledger: Ledger) -> None:
-    """Delete the data on this disk of sources for which another host withdrew consent or which it removed; record it.
+    """Delete this disk's data of sources that another host removed or withdrew consent for; record it in the ledger.
 
     Idempotent: the next call repeats failed deletions. Raises LedgerError, HomeUnavailable.
     """

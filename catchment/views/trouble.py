@@ -264,7 +264,7 @@ def problem_and_remedy(message: str, reason: Reason) -> tuple[str, str]:
 def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
     """Return the open incidents, except incidents that a decision has solved, which close within seconds.
 
-    Incidents about many failing items of a source are left out, too: the list shows the causes of its quarantine.
+    Incidents about many failing items of a source are left out, too, while the list shows the causes of its quarantine.
     """
     held = {source.name for source in ledger.sources.all() if source.state == "held"}
     holds = {hold.source: hold.count for hold in ledger.intake.holds()}

@@ -43,7 +43,7 @@ _PAGES_AT_ONCE = 2_000
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
 _READ_FILES = "SELECT name, data FROM backup"
 _MADE, _RESTORING = "made", "restoring"
-"""The entries of a sealed backup: its time; and of a ledger whose restore is not finished."""
+"""The entry of a sealed backup, its time; and the entry of a ledger with an unfinished restore."""
 _SEAL = "\nSHA-256 of the bytes before this line: {}\n"
 _PART = 1 << 20
 _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
@@ -169,7 +169,7 @@ def restore(
 
     `outdated` are databases that are invalid with another ledger; they are deleted. `places` are the paths of the small files
     that are restored. `prepare` is called with the verified copy that then replaces the ledger.
-    Changes nothing unless the backup is intact. After a kill, repeat it, or call `finish`.
+    Makes no change unless the backup is intact. After a kill, repeat it, or call `finish`.
 
     Raises NotFound, BadInput if the file is not a backup, SchemaMismatch if it is newer than the program, LedgerCorrupt if it
     is damaged, TryAgain if another process uses the ledger, and HomeUnavailable or LedgerUnavailable on disk errors.

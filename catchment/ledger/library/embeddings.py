@@ -346,7 +346,7 @@ class Embeddings:
                     yield [Vector(row.id, row.content_id, row.document_id, row.vector) for row in sound]
 
     def missing_titles(self, space: Space, after: int, limit: int) -> list[Title]:
-        """Return the next documents of sources with consent whose names have no embedding, by ID, from `after` on (exclusive).
+        """Return the next documents without an embedding of their names, by ID above `after`. Only sources with consent.
 
         Raises ModelChanged if another model is wanted.
         """
@@ -380,7 +380,7 @@ def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = N
 
 
 def damaged_titles(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
-    """Return the documents whose names have an embedding with a wrong checksum, as `damaged`."""
+    """Return the documents with a wrong checksum of the embedding of their names, as `damaged`."""
     chosen = select(titles) if where is None else select(titles).where(where)
     rows = reading.execute(chosen.execution_options(yield_per=_ROWS_AT_ONCE))
     return sorted({row[2] for group in rows.tuples().partitions() for row in group if not _is_sound_title(*row)})
@@ -470,7 +470,7 @@ def _allowed(reading: Reading, space: Space, chunk_ids: Collection[int]) -> set[
 
 
 def _without_title(space: Space) -> Select[tuple[int, int, str, str]]:
-    """Select the ID, content, title and aliases of live documents of sources with consent whose names have no embedding."""
+    """Select ID, content, title and aliases of live documents with consent and without an embedding of their names."""
     is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
     query = select(documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases)
     return query.where(documents.c.removed_at.is_(None), documents.c.source_id.not_in(_WITHDRAWN), ~is_done.exists())

@@ -36,7 +36,7 @@ _JAPANESE = re.compile(r"([0-9]{4})年([0-9]{1,2})月([0-9]{1,2})日")
 _EARLIEST, _NO_DATE = datetime(1500, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
 """Archives have pages of old newspapers; programs without a date write the beginning of an era."""
 _NEW_YEAR = re.compile(r"\b0?1\b|\bjan|\benero|\bgenn|янв", re.IGNORECASE)
-"""What a page shows whose day is not only the year that the library found."""
+"""Matches text about 1 January. Without such text, 1 January as a date of the library stands for a year alone."""
 _MOST_TIMES, _MOST_SIBLINGS, _MOST_BESIDE = 50, 3, 120
 _ROOMS = frozenset({"article", "main", "body"})
 _NOT_BESIDE = frozenset({"-text", "-comment", "article", "nav", "aside", "footer", "form", "script", "style"})

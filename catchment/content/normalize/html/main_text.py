@@ -61,7 +61,7 @@ _LEAST_PROSE, _MOST_LINKS = 0.2, 0.5
 """Shares of the prose and of the linked words of a page; with less prose or more links, a selection is no main text."""
 _LEADS = ("description", "og:description", "twitter:description")
 _LEAST_WRITTEN = 0.33
-"""Share of the selected words below which it is used as it is: it was in elements that `html` omits, such as `noscript`."""
+"""If the body has less than this share of the selected words, the selection replaces it: `html` omits `noscript` and others."""
 _LOGIN_CHARACTERS = 500
 
 
@@ -161,7 +161,7 @@ def _unseen(tree: Any, page: str, leads: set[str]) -> tuple[set[int], str]:
 def _selection(lines: list[_Line], page: str, leads: set[str]) -> tuple[str, list[bool]]:
     """Return the main text as trafilatura selects it, and for each line of the page whether it is of the main text.
 
-    If the quick selection is no main text, the one that asks two more algorithms is taken. It takes twice the time, and often
+    If the quick selection is not a main text, the selection by two more algorithms is used. It takes twice the time, and often
     adds the next article of the page.
     """
     selected, in_text = "", list[bool]()

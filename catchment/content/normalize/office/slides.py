@@ -106,7 +106,7 @@ def _address(properties: Element | None, links: dict[str, str]) -> str:
 
 
 def _write(flow: Flow, paragraph: Element, links: dict[str, str], address: str = "") -> None:
-    """Write the runs of a paragraph; a formula is its letters. `address`: of runs without a separate link."""
+    """Write the runs of a paragraph; a formula is its letters. `address`: the target of runs without a link."""
     for run in paragraph:
         if run.tag == "br":
             flow.write("\n")
