@@ -62,7 +62,7 @@ def _settings(home: Home) -> Mapping[str, SourceSettings]:
 
 
 def desk_of(home: Home) -> Desk:
-    """Return what the actions need."""
+    """Return the desk of a home, through which the actions open the ledger."""
     return Desk(home, partial(_reading, home), partial(_writing, home))
 
 

@@ -43,7 +43,7 @@ def _each_line(value: Any) -> Any:
 
 _Optional = BeforeValidator(_none_if_empty)
 NO_FLAG = BeforeValidator(_no_flag)
-"""Of a number: in JSON, true is none. It follows the bounds, which the description of the interface lacks otherwise."""
+"""Refuses `true` and `false` as numbers in JSON. It follows the bounds; before them, it hides them from the OpenAPI schema."""
 _Lines = Annotated[tuple[_Text, ...], BeforeValidator(_each_line)]
 _Settings = Annotated[dict[str, Any], BeforeValidator(_lines)]
 _Schedule = Annotated[_Text | None, _Optional]

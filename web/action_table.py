@@ -153,7 +153,7 @@ class WebAction(Generic[F]):
 
 
 def _simply(act: Callable[[Desk, Any, str, str], str | int | None], outcome: Callable[[Any, Any], str]) -> Act[Any]:
-    """Return what does something to a name or a number, and says so: `outcome` of both and the result."""
+    """Return an action on a named or numbered object. `outcome` makes its message from that name or number and the result."""
 
     def perform(desk: Desk, fields: NamedFields | NumberFields, actor: str) -> ActionResult:
         subject = fields.number if isinstance(fields, NumberFields) else fields.name

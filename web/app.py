@@ -44,7 +44,7 @@ _COLD_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """The application, the check of its requests, and what to call when the process has to stop."""
+    """The application, the check of its requests, and the function to call at the signal to stop."""
 
     app: ASGIApp
     check: Check
@@ -60,7 +60,7 @@ def application(
     metrics: Metrics | None = None,
     judge: Callable[[], None] = lambda: None,
 ) -> Web:
-    """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`.
+    """Build the application. Calls `on_start` when it can respond. `token`: the token of `/api/v1`.
 
     `metrics` are stored and served, and `judge` is called every ten seconds; without `metrics`, neither happens.
     """

@@ -1,4 +1,4 @@
-"""A server for this machine, and the checks of every request: host, origin, size, time and who asks."""
+"""A server for this machine, and the checks of every request: host, origin, size, time and sender."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from catchment.runtime import own_secrets
 from web.peers import peer_of
 
 PEER = "peer"
-"""The entry of the state of each request that says who sent it."""
+"""Key of the sender in the state of a request, as `peer_of` returns it."""
 QUERY_BYTES = 102_400
 """Maximum size of a query."""
 _HEADER_BYTES = 4 * QUERY_BYTES
@@ -80,7 +80,7 @@ def serve(
         Guard(app, check, sockets[0].getsockname()[1], host),
         # Neither may contain a query.
         access_log=False,
-        # A header must not decide who asks.
+        # A header must not change the recorded sender of a request.
         proxy_headers=False,
         server_header=False,
         log_level="warning",
@@ -221,7 +221,7 @@ class Guard:
 def defect(failure: Exception) -> str:
     """Return the type of an exception, the line of our code or template that raised it, and a name undefined there.
 
-    Contains nothing else of the message, which may have a text of the library.
+    Omits the rest of the message, which may contain text of the library.
     """
     frames = [frame for frame in traceback.extract_tb(failure.__traceback__) if frame.filename.startswith(_ROOMS)]
     if not frames:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """What a page shows, as records.
+    """The view of a page, as records.
 
     Attributes:
         address: As of a Starlette route.

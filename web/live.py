@@ -1,7 +1,7 @@
 """Live parts of pages: one poller for all tabs, and for each visible tab a stream of server-sent events.
 
 An event of a page is `[[id, html], …]`: its parts that changed, by the ID of their element. The ID of an event names the
-state of all parts, so that a tab that reconnects with it misses nothing, and without it gets every part.
+state of all parts. A tab that reconnects with this ID gets each part that has changed since, and without it every part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Parts = Mapping[str, str]
 
 
 def view_address(request: Request) -> str:
-    """Return the address `view`, for what the page there shows. Raises BadInput."""
+    """Return the address of the page that the parameter `view` names. Raises BadInput."""
     view = request.query_params.get("view", "/")
     if not view.startswith("/"):
         raise BadInput("view: not the address of a page; it begins with /")

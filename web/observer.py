@@ -75,7 +75,7 @@ def metrics_check(home: Home) -> Check:
 
 
 def _everyone(_scope: Scope) -> None:
-    """Refuse nobody: the process listens on the loopback interface alone."""
+    """Permit every request: the process listens on the loopback interface alone."""
 
 
 class Metrics:
@@ -87,7 +87,7 @@ class Metrics:
         self._text, self._until = b"", 0.0
 
     def sample(self) -> None:
-        """Store the gauges, and what this process has counted. Raises CatchmentError."""
+        """Store the gauges and the counts of this process. Raises CatchmentError."""
         ledger = self._open_ledger()
         ledger.measures.tally.merge(self._library.tally.take())
         sample(ledger, self._library.home)

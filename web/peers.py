@@ -1,7 +1,7 @@
-"""Who is at the other end of a connection, so that a stolen cookie is of no use.
+"""Identify the user at the other end of a connection, so that a stolen cookie is useless.
 
-Browsers send a cookie to every port of 127.0.0.1. A server of another user of this machine can therefore collect the session
-of a person who opens a link to it; it cannot connect to us as that person.
+Browsers send a cookie to every port of 127.0.0.1. A server of another user of this machine can therefore collect the cookie
+of a person that opens a link to it. It cannot connect to us as that person.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catchment.runtime.system.linux import user_of_socket
 def peer_of(connection: socket.socket) -> str:
     """Return the user of this machine at the other end of an accepted IPv4 connection, or "elsewhere".
 
-    Where the system does not name the users of sockets, as on macOS, all of this machine are one.
+    If the system does not name the users of sockets, as on macOS, all users of this machine are "this machine".
     """
     local, remote = connection.getsockname(), connection.getpeername()
     with suppress(OSError):

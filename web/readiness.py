@@ -1,4 +1,4 @@
-"""Liveness of the process, and readiness of its dependencies. Names nothing private: no token is needed to ask."""
+"""Liveness of the process, and readiness of its dependencies. Contains no private names: a request needs no token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOBODY = HostLimits("catchment.probe")
 
 @dataclass(slots=True)
 class _Part:
-    """A check, with its last result, which counts for `fresh` seconds. `error` is None if it succeeded."""
+    """A check and its last result, which is valid for `fresh` seconds. `error` is None if the check succeeded."""
 
     check: Callable[[], None]
     fresh: float = _FRESH_SECONDS
@@ -66,7 +66,7 @@ class _Part:
     def state(self) -> dict[str, Any]:
         """Return the result and its age in seconds."""
         age = None if self.checked_at is None else round(time.monotonic() - self.checked_at, 1)
-        # Those of ours that are no `TryAgain` may do so, too, and a probe needs no token.
+        # Our errors other than `TryAgain` may also name a file or a source, and a probe needs no token.
         reason = str(self.error) if isinstance(self.error, TryAgain) else type(self.error).__name__
         return {"ok": self.error is None, "reason": None if self.error is None else reason, "age": age}
 
@@ -90,7 +90,7 @@ class Readiness:
         }
 
     async def tick(self) -> None:
-        """Record that the event loop runs, and check again what is due, until cancelled."""
+        """Record that the event loop runs, and repeat the checks that are due, until cancelled."""
         look = asyncio.create_task(self._look())
         try:
             while True:

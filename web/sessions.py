@@ -1,4 +1,4 @@
-"""Who is signed in to the page: one-time keys become sessions, and a form of the page proves its session."""
+"""Sign-in to the page: one-time keys become sessions, and a form of the page proves its session."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class WebSession:
 class Sessions:
     """The sessions of a home. They survive a restart: the file `web-sessions` has the digest and the end of each.
 
-    The file also has the name of the cookie, which is random: a browser sends its cookies to every port of this machine. Who
-    collects one there cannot use it, because a session belongs to the user of the machine who has signed in.
+    The file also has the random name of the cookie. A browser sends its cookies to every port of this machine, but a server
+    that collects one there cannot use it: a session is valid only for the user of the machine that has signed in.
     """
 
     def __init__(self, home: Home, clock: Callable[[], float] = time.time) -> None:
@@ -85,9 +85,9 @@ class Sessions:
         response.set_cookie(self.cookie, session.secret, path="/", httponly=True, samesite="strict")
 
     def check(self, token: str, signin_page: Callable[[Scope], ASGIApp], others: Mapping[str, Check]) -> Check:
-        """Return the check of all requests: a token for `/api/`, nothing for sign-in and probes, a session for the rest.
+        """Return the check of all requests: `/api/` needs a token, sign-in and probes are open, the rest needs a session.
 
-        `others`: paths with a check of their own.
+        `others`: paths with a separate check.
         """
         by_token = bearer(token)
 

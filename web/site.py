@@ -63,7 +63,7 @@ class WebPage:
         data: Returns the values for the template, from the library and the parameters of path and query. Raises NotFound
             before the first source, and for an unknown object.
         live: The blocks that change while the page is open.
-        needs_library: Before the first source, the page says how to add one.
+        needs_library: Before the first source, the page explains instead how to add a source.
         shared: The type of `data["view"]`, which is also served below `/api/v1`; None if it is not.
         query: The parameters of its query that change the view.
     """
@@ -79,7 +79,10 @@ class WebPage:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the next page of a session says once: what was done, or why not, with the reason that the person had typed."""
+    """A message that the next page of a session shows once: the result of an action, or its refusal.
+
+    `reason` is the text that the person had typed.
+    """
 
     text: str
     reason: str = ""
@@ -124,7 +127,7 @@ class Site:
         return parts
 
     def notify(self, session: WebSession, notice: Notice) -> None:
-        """Let the next page of a session say something."""
+        """Show a notice on the next page of a session."""
         self._notices[session.form_token] = notice
 
     def bare(self, template: str, status: int = 200, **data: Any) -> Response:
@@ -217,7 +220,7 @@ class Site:
             return opened(None, self._library.unsaved())
 
     async def _frame_values(self) -> Data:
-        """Return the values that each page shows: open problems, and what runs."""
+        """Return the values that each page shows: open problems, and the state of the system."""
         server = await self._readiness.server_responds()
         return await self._library.read(lambda: self._frame_data(server))
 

@@ -102,13 +102,13 @@ def plain(value: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital and a full stop, with an address or a command as its first word as it is."""
+    """Return a text with a capital and a full stop. A first word that is an address or a command stays unchanged."""
     capital = text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
     return capital if capital.endswith((".", "?")) else f"{capital}."
 
 
 def outcomes(summary: Mapping[str, int]) -> str:
-    """Return what a sync did: "3 added or updated, 1 moved"; empty if nothing."""
+    """Return the changes of a sync in words: "3 added or updated, 1 moved"; empty without changes."""
     return ", ".join(f"{summary[key]:,} {text}" for key, text in _OUTCOMES.items() if summary.get(key))
 
 

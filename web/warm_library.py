@@ -65,8 +65,8 @@ class WarmLibrary:
     """A library for all threads of this process. Its methods block, except `read`, and raise CatchmentError.
 
     Args:
-        tell: Receives why no embeddings can be made, and "" once they can.
-        settings: Of the sources by name, as `served_file` needs them.
+        tell: Receives the reason when embeddings cannot be made, and "" when they can be made again.
+        settings: Returns the settings of the sources by name, for `served_file`.
     """
 
     def __init__(self, home: Home, tell: Callable[[str], None], settings: Settings = dict) -> None:
@@ -79,7 +79,7 @@ class WarmLibrary:
         self._limited: tuple[frozenset[str], Ledger, MeaningIndex] | None = None
         """The library without some sources, as last searched."""
         self.tally = Tally()
-        """What this process has counted and not stored."""
+        """Counts of this process that are not stored yet."""
         self.unsaved: Callable[[], Sequence[Incident]] = tuple
         """Returns the incidents that could not be stored as they are now."""
         self.meaning_off: str | None = "search by meaning: starting"
@@ -87,7 +87,7 @@ class WarmLibrary:
 
     @property
     def home(self) -> Home:
-        """The home whose library it is."""
+        """The home of this library."""
         return self._home
 
     @property
@@ -96,7 +96,7 @@ class WarmLibrary:
         return self._open_library()[0]
 
     async def read(self, function: Callable[[], T]) -> T:
-        """Return what a function that reads returns, called in a thread. Raises TryAgain if too many wait for one."""
+        """Call a function that reads in a thread, and return its result. Raises TryAgain if too many calls wait."""
         if self._threads.statistics().tasks_waiting >= _WAITING:
             raise TryAgain("busy; try again")
         return await to_thread.run_sync(function, limiter=self._threads)
@@ -126,19 +126,19 @@ class WarmLibrary:
         return related(ledger, meaning, content, request.limit)
 
     def warm(self) -> bool:
-        """Load the model and the vectors. Returns whether search by meaning is possible; `meaning_off` says why not."""
+        """Load the model and the vectors. Returns whether search by meaning is possible; else `meaning_off` has the reason."""
         try:
             _, meaning = self._open_library()
             meaning.warm()
             self.meaning_off = None
         except CatchmentError as reason:
             self.meaning_off = str(reason)
-        except Exception as error:  # noqa: BLE001 - whatever the reason, search by words works
+        except Exception as error:  # noqa: BLE001 - search by words works without the model
             self.meaning_off = _failure_text(error)
         return self.meaning_off is None
 
     def embed_few(self) -> None:
-        """Make missing embeddings if they are few. After a failure, does nothing for a growing time."""
+        """Make missing embeddings if they are few. After each failure in a row, pauses for a longer time."""
         if time.monotonic() < self._not_before:
             return
         try:

@@ -1,4 +1,4 @@
-"""What people did, with the same filters as `catchment audit list`."""
+"""The audit history of actions, with the same filters as `catchment audit list`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backfills: all, with a form for a new one, and one with its progress and what it changed."""
+"""Backfills: a list with a form for a new one, and a page for each with its progress and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document to read, alone or in its conversation, with what is linked to it and where it came from, and its file."""
+"""A document, alone or in its conversation, with its links, origin, versions and file."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _conversation(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 
 def _page_range(view: ReadingView, bodies: Mapping[int, str]) -> tuple[int, int]:
-    """Return the first and the last place of the messages around the one that is read whose texts fit into a page."""
+    """Return the first and last index of the messages, around the shown one, whose texts fit into a page."""
     documents = [entry.message.document for entry in view.conversation]
     first = last = documents.index(view.shown.document)
     room = _MOST_HTML - len(bodies[documents[first]])
@@ -171,7 +171,7 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
 
 
 def _opener(shown: Shown) -> tuple[str, str] | None:
-    """Return the address that opens a document elsewhere, and what that opens."""
+    """Return the address that opens a document elsewhere, and the words for that place; None without such an address."""
     url, vault = shown.metadata.get("url"), shown.metadata.get("vault")
     if isinstance(url, str) and urlsplit(url).scheme in ("https", "http"):
         return url, "on the web"

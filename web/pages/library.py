@@ -83,7 +83,7 @@ def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 
 def without(q: str, filter_: str) -> str:
-    """Return a query without one of its filters, as it is written there."""
+    """Return a query without a filter. `filter_`: the filter as the query spells it."""
     return " ".join(q.replace(filter_, " ", 1).split())
 
 

@@ -1,4 +1,4 @@
-"""Syncs: a timeline, all runs, latest first, and one with its stages and what it changed, by name."""
+"""Syncs: a timeline, a list of all, latest first, and a page for each with its stages and the names of its changed items."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _BARS = ("throughput", "failures", "retries")
 
 @dataclass(frozen=True, slots=True)
 class TrendsAndObjectives:
-    """The trends of a source or of all, the objectives, and what is unusual now."""
+    """The trends of one source or of all sources, the objectives, and the present anomalies."""
 
     trends: Trends
     objectives: tuple[ObjectiveState, ...]
@@ -37,7 +37,7 @@ class TrendsAndObjectives:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A trend as it is drawn, in a box as wide as its steps and 100 high.
+    """A trend as a drawing, in a box 100 high and as wide as its number of steps.
 
     Attributes:
         shape, half: Paths of the values, and of the medians.

@@ -33,7 +33,7 @@ _REPLACEMENTS = dict.fromkeys((*range(32), *range(127, 160), 8237, 8238, 65534, 
 _REPLACEMENTS |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _REPLACEMENTS |= {0x09: "\t", 0x0A: "\n", 0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}
 _REPLACEMENTS_IN_CODE = _REPLACEMENTS | dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
-"""Directional marks make code look different from what it does (CVE-2021-42574)."""
+"""Directional marks can hide the effect of code from its reader (CVE-2021-42574)."""
 _TASKS = {" ": ("open", "☐", "Open"), "x": ("done", "☑", "Done"), "X": ("done", "☑", "Done")}
 _TASKS |= {"/": ("half", "◪", "Half done"), "-": ("off", "☒", "Dropped"), ">": ("open", "→", "Forwarded")}
 _CALLOUTS = re.compile(

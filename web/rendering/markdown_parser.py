@@ -192,7 +192,7 @@ def _mark(tokens: Sequence[Token], place: int) -> None:
 
 
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the tokens, with each definition of a footnote as a paragraph of its own."""
+    """Yield the tokens, with each definition of a footnote in a separate paragraph."""
     for place, token in enumerate(tokens):
         opener = tokens[place - 1] if place else None
         definitions = list(_DEFINITION.finditer(token.content)) if token.type == "inline" else []
