@@ -36,7 +36,7 @@ class PathComparison(Comparison):
         within = {folder.container for folder in whole}
         inside = {folder.container: folder for path in self._paths for folder in (self._nearest_folder(path, top),)}
         self._without_subfolders = {container for container in inside if not _is_below(container, within)}
-        # Complete folders come first (the list is reversed): their contents then need not be listed twice.
+        # Start with the complete folders (the list is reversed): their contents then need not be listed twice.
         return [inside[container] for container in self._without_subfolders] + whole
 
     def _nearest_folder(self, path: str, top: ScannedFolder) -> ScannedFolder:

@@ -77,7 +77,7 @@ class Listing:
         return not (self.files or self.stat_errors or self.excluded or self.folders or self.pruned)
 
     def locators(self, folder: ScannedFolder) -> set[str]:
-        """Return the locators of the selected files, with those whose stat failed."""
+        """Return the locators of the selected files, including the files with a failed stat."""
         locators = {to_locator(folder.child(file[0])) for file in self.files}
         locators.update(to_locator(folder.child(name)) for name in self.stat_errors)
         return locators

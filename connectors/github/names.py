@@ -55,7 +55,7 @@ def is_branch(name: str) -> bool:
 
 
 def is_file(locator: str) -> bool:
-    """Return whether an item or container consists of files; otherwise it comes from the API (issues, releases)."""
+    """Return whether an item or container consists of files; if not, its source is the API (issues, releases)."""
     return _FILE.match(locator) is not None
 
 

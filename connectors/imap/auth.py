@@ -36,7 +36,7 @@ class TokenExpiry(NamedTuple):
         return cls(datetime.fromisoformat(ends) if ends else None, not lost)
 
     def mark(self) -> str | None:
-        """Return the mark to store; None if there is nothing to store."""
+        """Return the mark to store, or None."""
         return f"{self.ends.isoformat() if self.ends else ''}{'' if self.kept else ';lost'}" or None
 
 
@@ -129,5 +129,5 @@ def _after(seconds: object) -> datetime | None:
 
 
 def _opener(address: str) -> urllib.request.OpenerDirector:
-    """Return what opens an address, without a proxy if it is on this machine."""
+    """Return the opener for an address. It bypasses proxies if the address is on this machine."""
     return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local(address) else []))

@@ -48,7 +48,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 class ImapSession:
     """A connection.
 
-    Every request raises SourceUnavailable if the connection is lost, RateLimited if the server says so, and FetchFailed
+    Every request raises SourceUnavailable if the connection is lost, RateLimited if the server throttles, and FetchFailed
     if the server refuses the request or sends a malformed response. After ResponseTooLarge, a FetchFailed, it cannot be
     used again.
     """
@@ -270,7 +270,7 @@ class ImapSession:
             if "UNSELECT" in self.capabilities:
                 self._client.unselect_folder()
             else:
-                # CLOSE expunges nothing in a folder opened read-only.
+                # CLOSE expunges no messages in a folder opened read-only.
                 self._client.close_folder()
         self._open = None
 

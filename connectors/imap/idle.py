@@ -20,7 +20,7 @@ _NEWS = frozenset({"EXISTS", "EXPUNGE", "VANISHED", "FETCH"})
 def wait(connection: Any, seconds: float, *, can_idle: bool) -> bool:
     """Wait for a change in the open folder, at most `seconds`; return whether there was one.
 
-    Sends NOOP first, because not every server reports earlier changes once it idles. `connection` is imaplib's, whose
+    Sends NOOP first, because not every server reports earlier changes once it idles. `connection` is imaplib's; its
     errors are not translated here.
     """
     connection.untagged_responses.clear()

@@ -67,7 +67,7 @@ class MailboxStatus(NamedTuple):
     unseen: int
 
     def mark(self, since: str) -> str:
-        """Return the mark for a folder completely listed from this day on. Equal marks mean that nothing has changed."""
+        """Return the mark for a folder completely listed from this day on. Equal marks mean an unchanged folder."""
         return _mark(since, self.validity, self.next, self.modseq, self.messages, 0 if self.modseq else self.unseen)
 
     def mark_up_to(self, uid: int, since: str) -> str:

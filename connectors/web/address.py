@@ -139,7 +139,7 @@ def _name(host: str) -> str:
 
 
 def _encoded(text: str, safe: str) -> str:
-    """Encode all that must be, decode what need not be, and write escapes in upper case."""
+    """Encode the characters that need it, decode all others, and write escapes in upper case."""
     return quote(_ESCAPE.sub(_escape, text), safe=safe)
 
 

@@ -44,7 +44,7 @@ _POOLS, _IDLE = 32, 8
 _IDLE_SECONDS = 15.0
 _CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 _UNREQUESTED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip"})
-"""Codings that servers may know and that we do not. A name of no coding says nothing, as in browsers."""
+"""Codings that servers may use and this client cannot decode. An unknown name is ignored, as in browsers."""
 _VALIDATOR = 1_000
 """Maximum length of an ETag or date; longer ones are ignored."""
 
@@ -53,7 +53,7 @@ _RawResponse = tuple[int, Mapping[str, str], bytes]
 
 
 class WebResponse(NamedTuple):
-    """A response with status 200, 304, 404 or 410, or what stands for one.
+    """A response with status 200, 304, 404 or 410, or a substitute for one.
 
     Attributes:
         address: The address after all redirects.
@@ -76,8 +76,8 @@ class WebClient:
 
     Args:
         pace: Returns the current pace.
-        limits: Returns the limits of the host of an address. Called before each request, also after a redirect; what it
-            raises ends the request.
+        limits: Returns the limits of the host of an address. Called before each request, also after a redirect; its
+            exceptions end the request.
         contact: An e-mail or web address for complaints, sent with each request.
         resolve: Returns the IP addresses of a host and port.
         refresh: Returns the address to which a page and its `Refresh` header lead at once, or "".
@@ -130,8 +130,8 @@ class WebClient:
     ) -> WebResponse:
         """Request an address and follow its redirects.
 
-        The request is conditional if `etag` or `modified` are given: those of an earlier response, whose final address was
-        `validated` (default: `address`). They are sent to that address only. `limits` replaces that of the client.
+        The request is conditional if `etag` or `modified` are given. They come from an earlier response with the final
+        address `validated` (default: `address`), and are sent to that address only. `limits` replaces that of the client.
 
         Raises HostNotAllowed before a request to another host, and Skipped for a response above the size limit.
         SourceUnavailable and RateLimited concern the host, AccessDenied, TimedOut and FetchFailed the address.
@@ -228,7 +228,7 @@ class WebClient:
             problem = f"{host}: no complete response within {self._seconds:.0f} s; try again later"
             raise (TimedOut if has_response else HostSilent)(problem) from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
-            # A damaged body reveals nothing about the other pages of its host.
+            # After a damaged body, the other pages of the host may still be intact.
             raise (_damage(host) if has_response else _ConnectionLost(f"{host}: closed the connection")) from None
 
     def _body(self, host: str, headers: Mapping[str, str], parts: Iterable[bytes]) -> bytes:
@@ -288,7 +288,7 @@ class UnrequestedCoding(ValueError):
 
 
 class HostSilent(SourceUnavailable):
-    """The host sent nothing within the time limit of a response."""
+    """The host sent no data within the time limit of a response."""
 
 
 class _ConnectionLost(SourceUnavailable):

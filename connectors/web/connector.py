@@ -151,7 +151,10 @@ class WebConnector:
         return self._hosts
 
     def _seed(self, name: str) -> Seed:
-        """Return what an address of the settings answers now. Raises ItemError, SourceUnavailable, SourceInvalid."""
+        """Request an address of the settings, or read a file of addresses, and return it as a seed.
+
+        Raises ItemError, SourceUnavailable or SourceInvalid.
+        """
         if "://" not in name:
             return Seed.in_file(Path(name), self.parse)
         response = self._open_hosts().get(PageRequest(name))
@@ -196,7 +199,7 @@ class WebConnector:
         )
 
     def _entry_of(self, item: Item, feed: str, entry_id: str) -> FeedEntry:
-        """Return the entry that names an item, from the stored feed, or else from what the feed answers now."""
+        """Return the entry that names an item, from the stored feed, or else from a new response of the feed."""
         _, entry_versions = parts_of(item.version)
         stored_feed = self._store("lists").get(feed)
         for copy in (stored_feed, None) if stored_feed else (None,):
@@ -225,7 +228,7 @@ class WebConnector:
 
 
 def _described(seed: Seed) -> str:
-    """Return what a seed is, in a few words."""
+    """Describe a seed in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
         feeds = seed.parse(feeds_of, seed.response.body, seed.response.address, seed.response.charset)

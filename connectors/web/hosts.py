@@ -1,7 +1,7 @@
 """Requests to many hosts at once: each host one request at a time, at its own pace, under its robots.txt.
 
-A listing leaves a host alone that refuses, throttles or is gone, and goes on with the others. The pace, which all sources
-share, knows when the host may be asked again.
+If a host refuses, throttles or is gone, a listing sends no further requests to it, and continues with the other hosts. All
+sources share the pace, which decides when the next request to the host is allowed.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from connectors.web.store import ResponseStore, StoredResponse
 
 _AT_ONCE = 32
 _TRIES = 3
-"""Failures in a row after which a listing leaves a host. One that is silent or backed off gets no second try."""
+"""Failures in a row after which a listing skips a host. A host that is silent or backed off gets no second try."""
 _SHORT_WAIT = 120.0
-"""Seconds that a listing waits for a host that asks for it. A longer wait is left to a later one."""
+"""Seconds that a listing waits if a host requests a pause. After a longer pause, a later listing continues."""
 _ROBOTS_RETRY = 1_800.0
-"""Seconds after which a robots.txt that cannot be read is asked for again."""
+"""Seconds until the next request for a robots.txt that cannot be read."""
 _REFRESH = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh", re.IGNORECASE)
 _HEAD_BYTES = 1 << 16
 _ROBOTS = "/robots.txt"
@@ -69,7 +69,7 @@ class RobotsForbid(Skipped):
 
 
 class PageRequest(NamedTuple):
-    """An address to ask, conditionally if `etag` or `modified` are given (see `WebClient.get`)."""
+    """A request for an address, conditional if `etag` or `modified` are given (see `WebClient.get`)."""
 
     address: str
     etag: str | None = None
@@ -78,7 +78,7 @@ class PageRequest(NamedTuple):
 
 
 class HostAway(FetchFailed):
-    """The host is left alone, and the address was not requested or had no answer. `failing`: since when."""
+    """This listing skips the host: the address was not requested, or got no response. `failing`: start of the failures."""
 
     def __init__(self, host: str, failing: datetime) -> None:
         super().__init__(host, failing)
@@ -89,7 +89,7 @@ class HostAway(FetchFailed):
 
 
 class NoSuchAddress(FetchFailed):
-    """The host has no such address: status 404 or 410, or an error page that says so with status 200."""
+    """The host has no such address: status 404 or 410, or an error page with status 200."""
 
     failure_class = FailureClass.PERMANENT
 
@@ -100,7 +100,7 @@ class NoSuchAddress(FetchFailed):
 
 
 Outcome = tuple[str, WebResponse | ItemError]
-"""An address, and what became of the request."""
+"""An address, and its response or error."""
 
 
 @dataclass
@@ -150,7 +150,7 @@ class Hosts:
             self.client.close()
 
     def every(self, address: str) -> float:
-        """Return the seconds between two requests to the host, as far as they are known."""
+        """Return the seconds between two requests to the host: the setting, or a longer delay in its robots.txt, if known."""
         return max(self._settings.every_seconds, self._delays.get(urljoin(address, _ROBOTS), 0))
 
     def _leads_to(self, response: WebResponse, header: str) -> str:
@@ -164,7 +164,7 @@ class Hosts:
             return ""
 
     def _limits(self, address: str) -> HostLimits:
-        """Return the limits of the host of an address that its robots.txt allows. Asks for robots.txt first."""
+        """Return the limits of the host of an address, after reading its robots.txt. Raises RobotsForbid."""
         place = urljoin(address, _ROBOTS)
         if address != place and (robots := self._robots_of(place)):
             try:
@@ -190,7 +190,7 @@ class Hosts:
         return self._robots[place]
 
     def _read_robots(self, place: str) -> bytes:
-        """Return the rules, empty if the host has none. Raises SourceUnavailable if it cannot tell them now."""
+        """Return the rules, empty if the host has none. Raises SourceUnavailable if they cannot be read now."""
         try:
             # Rules that lead elsewhere need no rules for that place (RFC 9309, 2.3.1.2).
             response = self.client.get(place, limits=self._limits_without_robots)
@@ -214,7 +214,7 @@ class HostQueues:
         self, hosts: Hosts, marks: WebMarks, clock: Callable[[], datetime], is_over: Callable[[], bool]
     ) -> None:
         self.retry_times: dict[str, datetime] = {}
-        """The hosts that this listing leaves alone, and when they may be asked again."""
+        """The hosts that this listing skips, with the earliest time of the next request."""
         self._marks = marks
         self._hosts = hosts
         self._clock = clock
@@ -292,7 +292,7 @@ class HostQueues:
     def _outcome(
         self, line: _Line, request: PageRequest, result: WebResponse | CatchmentError
     ) -> WebResponse | ItemError | None:
-        """Decide when the host is asked next. Return the outcome of the request; None if it is sent again."""
+        """Schedule the next request to the host. Return the outcome of this request; None if it is sent again."""
         if not isinstance(result, SourceUnavailable | RateLimited):
             if not isinstance(result, WebResponse | ItemError):
                 raise result

@@ -1,4 +1,4 @@
-"""What is known of an address: the state that a look at it leaves, when to look again, and when it counts as gone. Pure."""
+"""The state of an address after each look at it, the time of the next look, and the test whether it is gone. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.web.client import WebResponse
 FIRST_INTERVAL = timedelta(days=1)
 _LEAST, _LONGEST = timedelta(minutes=30), timedelta(days=7)
 _LOOKS, _DAYS = 3, timedelta(days=3)
-"""An address is gone after so many looks over so many days."""
+"""An address is gone if this number of looks in a row, over at least this time, found it missing."""
 _MISSED_INTERVAL = _DAYS / (_LOOKS - 1)
 _REFRESH = re.compile(
     r"""\s*(?P<seconds>\d{0,4})[\d.]*\s*[;,\s]\s*(?>(?:url\s*=\s*)?)(?:(?P<mark>["'])(?P<quoted>.*?)(?:(?P=mark).*)?|(?P<plain>.+))\Z""",
@@ -34,16 +34,16 @@ _INVISIBLE_TAGS = ["script", "style", "template"]
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """What is known of an address, kept as attributes of its item. Times are aware UTC.
+    """The state of an address, stored as attributes of its item. Times are aware UTC.
 
     Attributes:
-        next: When to look again. `interval`: between the last look and that.
-        looks: Looks that had an answer.
+        next: Time of the next look. `interval`: between the last look and the next.
+        looks: Number of looks that got an answer.
         etag, modified, validated: For the next conditional request.
         size, dated: Of the latest content.
         followed: Most pages of its site when the ledger had all its links; 0 if it may lack some, or need not have them.
-        missing: Since when the host says that there is no such address, and `missed` how often.
-        warning: Why the text is not that of this look; "" if it is.
+        missing: Time of the first look since the last content that found no such address. `missed`: number of such looks.
+        warning: Reason that the text is older than the last look; "" if it is not.
     """
 
     next: datetime
@@ -76,7 +76,7 @@ class PageState:
 
     @property
     def last_look(self) -> datetime:
-        """When it was last looked at."""
+        """Time of the last look."""
         return self.next - self.interval
 
     @property
@@ -92,7 +92,7 @@ class PageState:
         return replace(state, **validators, warning="")
 
     def after_miss(self, now: datetime, warning: str) -> PageState:
-        """Return the state after a look that found nothing."""
+        """Return the state after a look that found the address missing."""
         interval = min(self.interval * 1.5, _LONGEST) if self.is_gone else _MISSED_INTERVAL
         state = replace(self, looks=self.looks + 1, missing=self.missing or now, missed=self.missed + 1)
         return replace(state, next=now + interval, interval=interval, warning=warning)
@@ -120,7 +120,7 @@ def after_new_content(previous: PageState | None, now: datetime, response: WebRe
 
 
 def digest(body: bytes, media_type: str) -> str:
-    """Return the version of a page: of HTML, a hash of what a reader sees, with its title and the texts of its pictures.
+    """Return the version of a page: of HTML, a hash of the visible text, with its title and the texts of its pictures.
 
     Scripts, other attributes and comments often differ from answer to answer. Call it in a parser process.
     """
@@ -129,7 +129,7 @@ def digest(body: bytes, media_type: str) -> str:
 
 
 def _visible(body: bytes, media_type: str) -> str:
-    # Latin-1 reads each byte of any encoding as a character of its own.
+    # Latin-1 reads each byte of any encoding as one character.
     tree = tree_of(page_of(body.decode("latin-1"), media_type))
     pictures = [node.attributes.get("alt") or "" for node in tree.css("img[alt]")]
     tree.strip_tags(_INVISIBLE_TAGS)
@@ -150,7 +150,7 @@ def leads_to(body: bytes, media_type: str, charset: str | None, address: str, he
     if refresh is None or int(refresh["seconds"] or 0) > _MOST_WAIT or len(words) > _MOST_TEXT:
         return ""
     target = (refresh["quoted"] or refresh["plain"] or "").strip()
-    # A page that only loads itself again is what it shows.
+    # A page that reloads itself leads to no other page.
     return "" if not target or urldefrag(urljoin(address, target)).url == address else target
 
 

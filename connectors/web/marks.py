@@ -16,7 +16,7 @@ DELETED = "gone:"
 READ = "read:"
 """Begin of the marks of feeds and lists that were read, with their kind and the hash of the content that was read last."""
 FEED = "seed:"
-"""Begin of the marks of feeds whose entries are all in the ledger, with a hash of their content and settings."""
+"""Begin of the marks of feeds with all entries in the ledger, with a hash of their content and settings."""
 LINK = "link:"
 """Begin of the marks of links that were found and not looked at, with their depth and site."""
 

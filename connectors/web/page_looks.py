@@ -1,4 +1,4 @@
-"""Looks at pages: which of them are due, and what an answer makes of an item."""
+"""Looks at pages: select the pages that are due, and turn each response into a change of its item."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SOON = timedelta(minutes=30)
 """Time after which the page of a new entry is requested, if its host is away."""
 _NO_PAGE = re.compile(r"\.(jpe?g|png|gif|svg|webp|ico|css|js|mp[34]|zip|t?gz|exe|dmg|iso|woff2?)$", re.IGNORECASE)
 _NO_CONTENT, _FAILED = "+", "+failed"
-"""Begin of the versions of items without content, and that of one that failed."""
+"""Begin of the versions of items without content, and the version of a failed item."""
 
 
 @dataclass(slots=True)
@@ -50,14 +50,14 @@ class Target:
     """An item that the source should have.
 
     Attributes:
-        known: What the ledger has of it.
+        known: The item in the ledger, if any.
         feeds: The feeds that name it, with the ID of its entry in each.
-        entries: Of these the entries that were parsed in this listing, by feed.
+        entries: Its entries that were parsed in this listing, by feed.
         url: The address of its entry if that is not the locator.
-        is_entry: It is an entry with its whole text, and not a page.
+        is_entry: Whether the target is an entry with its whole text, not a page.
         moved_from: The locator that the entry had before its address changed.
-        site, depth: The page whose links led here, and the number of links.
-        modified: When a sitemap says that it changed.
+        site, depth: The page from which links led to this target, and the number of links.
+        modified: The time of its last change in a sitemap.
     """
 
     locator: str
@@ -82,7 +82,7 @@ class Target:
 
     @property
     def state(self) -> PageState | None:
-        """What is known of its page; None if that was never requested."""
+        """The state of its page; None if that was never requested."""
         return PageState.of(self.known.attributes) if self.known else None
 
     @property
@@ -118,8 +118,8 @@ class PageLooks:
     """The pages of one listing.
 
     Args:
-        items, marks: What the ledger has.
-        recognize: Tells that a page is a feed or list.
+        items, marks: The items and marks in the ledger.
+        recognize: Returns whether a page is a feed or list.
         entry_of: Returns an entry that names a page, from the latest content of its feed.
     """
 
@@ -139,7 +139,7 @@ class PageLooks:
         self.ready: set[str] = set()
         """Locators with a response that was stored before, and not recorded."""
         self.sites: Counter[str] = Counter()
-        """Number of pages by the page whose links are followed."""
+        """Number of pages by the page from which links are followed."""
         self.links: deque[tuple[str, str, int]] = deque()
         """Links that are no targets yet, with their site and depth."""
         self.next: datetime | None = None
@@ -204,7 +204,7 @@ class PageLooks:
         if state is not None and state.next > now and not (self._run.deep or is_listed_newer or is_newly_named):
             yield from self._not_due(target, state)
             return
-        # An answer that nothing changed has no links.
+        # A response with status 304 has no links.
         is_followed = state is not None and (
             state.followed >= self._run.settings.most_pages or not self._has_links(target)
         )
@@ -222,7 +222,7 @@ class PageLooks:
             self._due(state)
 
     def outcome(self, address: str, result: WebResponse | ItemError) -> Iterator[Change]:
-        """Record what became of a request."""
+        """Record the response or error of a request."""
         target = self.targets[address]
         if not isinstance(result, HostAway):
             self._marks.set(LINK + address, None)
@@ -264,7 +264,7 @@ class PageLooks:
             yield from self._take_new_text(answer)
 
     def _take_shared(self, answer: WaitingAnswer) -> Iterator[Change]:
-        """Keep what was read of a page, unless the answer names its address as its own."""
+        """Keep the earlier text of a page, unless the answer names the page's address as its canonical one."""
         target, response = self.targets[answer.locator], answer.response
         try:
             canonical = self._run.parse(canonical_of, response.body, response.address, response.charset)
@@ -299,7 +299,7 @@ class PageLooks:
         yield from self._record_new(target, stored_page)
 
     def _record_new(self, target: Target, stored_page: StoredResponse) -> Iterator[Change]:
-        """Record new content, of this listing or of one that was killed before it was recorded."""
+        """Record new content, from this listing or from a listing that was killed before recording it."""
         self._marks.set(DELETED + target.locator, None)
         if target.state and target.page == parts_of(stored_page.version)[0]:
             state = target.state.after_same_content(stored_page.asked, stored_page.response)
@@ -457,7 +457,7 @@ def _warning(error: ItemError) -> str:
 
 
 def _place(address: str) -> str:
-    """Return an address without what often differs between the names of one page."""
+    """Return an address without the parts that often differ between names of one page: scheme, `www.` and trailing slash."""
     parts = urlsplit(address)
     return f"{parts.netloc.removeprefix('www.')}{parts.path.rstrip('/')}?{parts.query}"
 

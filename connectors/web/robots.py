@@ -26,7 +26,7 @@ class RobotsVerdict(NamedTuple):
 
 
 def verdict(file: bytes, address: str) -> RobotsVerdict:
-    """Return what a robots.txt says about an address. An empty one allows everything.
+    """Return the rules of a robots.txt for an address. An empty file allows everything.
 
     Call it in a parser process: rules with many wildcards can take for ever.
     """

@@ -1,11 +1,11 @@
 """Read the seeds of a source: its feeds, lists and sitemaps, and what these name in turn.
 
-What strangers send is parsed by `WebRun.parse`. A seed that it cannot parse, or that breaks off, counts as failed: nothing is
-deleted then.
+Untrusted data is parsed by `WebRun.parse`. A seed that it cannot parse, or that breaks off, counts as failed: the listing
+then deletes no items.
 
 The latest good response of each seed is on disk. It counts as long as its host is away, answers with an error, or answers with
-a web page where a feed or list was: a login page of the network, or an error page with status 200. A response other than the
-latest one that the ledger has taken counts as missing, unless its host confirms it.
+a web page where a feed or list was: a login page of the network, or an error page with status 200. If the ledger has taken a
+later response than the stored one, the stored one counts as missing, unless the host confirms it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 
 _MOST, _DEEPEST = 5_000, 10
-"""Seeds of a source at most, with those that others name, and how deep these may be in others."""
+"""Maximum number of seeds of a source, including seeds that other seeds name, and maximum depth of these."""
 _TOO_MANY = (
     f"a source reads {_MOST:,} feeds and lists, {_DEEPEST} deep in each other; add this address as a source of its own"
 )
@@ -51,13 +51,13 @@ class Seed:
 
     @classmethod
     def of(cls, address: str, response: WebResponse, parse: Parse) -> Self:
-        """Return what an address answered with. Raises ItemError if it cannot be parsed."""
+        """Return the response of an address as a seed. Raises ItemError if it cannot be parsed."""
         kind = parse(kind_of_seed, response.body, response.media_type, urlsplit(address).path)
         return cls(address, kind, response, parse)
 
     @classmethod
     def in_file(cls, path: Path, parse: Parse) -> Self:
-        """Return what a file has. Raises SourceUnavailable if it cannot be read, ItemError if it cannot be parsed."""
+        """Return a file as a seed. Raises SourceUnavailable if it cannot be read, ItemError if it cannot be parsed."""
         try:
             with path.open("rb") as file:
                 data = file.read(MOST_BYTES)
@@ -68,7 +68,7 @@ class Seed:
 
     @cached_property
     def listing(self) -> SeedAddresses:
-        """What a list, sitemap or OPML names. Raises ItemError."""
+        """The addresses in a list, sitemap or OPML. Raises ItemError."""
         return self.parse(addresses_in, self.response.body, self.kind, self.response.address, self.response.charset)
 
     def feed(self) -> WebFeed:
@@ -76,7 +76,7 @@ class Seed:
         return self.parse(read_feed, self.response.body, self.response.address, self.response.charset)
 
     def digest(self, *facts: object) -> str:
-        """Return a hash of the content and of what else decides about its items."""
+        """Return a hash of the content and of the other facts that affect its items."""
         return hashlib.blake2b(self.response.body + repr(facts).encode(), digest_size=16).hexdigest()
 
     @cached_property
@@ -87,7 +87,7 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class WebRun:
-    """What all parts of one listing share. `lists`, `pages`: the stored responses of seeds, and of pages.
+    """The context that all parts of one listing share. `lists`, `pages`: the stored responses of seeds, and of pages.
 
     `unreachable`: receives the locators that were not compared, because their host does not answer, with the reason.
     """
@@ -111,7 +111,7 @@ class Seeds:
         self.outdated: dict[str, ItemError] = {}
         """Seeds that answered with something else, so that their stored response counts, with the reason."""
         self.excluded: set[str] = set()
-        """Feeds and lists that others name, and whose host is not allowed."""
+        """Feeds and lists that other seeds name, on hosts that are not allowed."""
         self.pages: dict[str, WebResponse] = {}
         """Seeds that turned out to be pages in this listing."""
         self._run = run
@@ -119,11 +119,11 @@ class Seeds:
         self._marks = marks
         self._stored = {stored_seed.key: stored_seed for stored_seed, _ in run.lists if stored_seed.version}
         self._confirmed: set[str] = set()
-        """Seeds whose host confirmed or sent the stored response in this listing."""
+        """Seeds with a stored response that the host confirmed or sent in this listing."""
         self._new: list[str] = []
         """Pages that turned out to be seeds for the first time, and were not opened yet."""
         self._depths: dict[str, int] = {}
-        """The seeds of this listing, and in how many others each is."""
+        """The seeds of this listing, with the nesting depth of each."""
 
     def read(self) -> Iterator[None]:
         """Request all seeds. Yields while it waits. Raises SourceUnavailable if a file cannot be read."""
@@ -177,14 +177,14 @@ class Seeds:
         return READ + address in self._marks.known
 
     def pages_of(self, seed: Seed) -> list[ListedAddress]:
-        """Return the pages that a list names."""
+        """Return the pages that a list names, without its feeds and lists."""
         is_opml = seed.kind is SeedKind.OPML
         return [
             entry for entry in self.named_by(seed) if not self.is_list(entry.address) and (entry.is_page or not is_opml)
         ]
 
     def named_by(self, seed: Seed) -> list[ListedAddress]:
-        """Return what a list names. If it cannot be parsed, or breaks off, it has failed."""
+        """Return the addresses in a list. If it cannot be parsed, or breaks off, it is recorded as failed."""
         try:
             listing = seed.listing
         except ItemError as error:
@@ -195,7 +195,7 @@ class Seeds:
         return listing.addresses
 
     def recognize(self, address: str, response: WebResponse, is_in_feed: bool) -> bool:
-        """Return whether a page turned out to be a feed or list. That of a list is one from now on."""
+        """Return whether a page turned out to be a feed or list. If no feed names it, it is a seed from now on."""
         try:
             seed = Seed.of(address, response, self._run.parse)
         except ItemError:
@@ -216,7 +216,7 @@ class Seeds:
                 self._run.lists.drop(name)
 
     def _kind(self, address: str) -> SeedKind | None:
-        """Return what an address was when it was last read as a seed; None if it never was."""
+        """Return the kind of an address when it was last read as a seed; None if it never was."""
         if (mark := self._marks.get(READ + address)) is not None:
             return SeedKind(mark.partition(" ")[0])
         return SeedKind(self._stored[address].version) if address in self._stored else None
@@ -263,7 +263,7 @@ class Seeds:
             self._queues.add(PageRequest(name, *validators))
 
     def _open_named(self, name: str) -> bool:
-        """Open the seeds that another one names, if their hosts may be asked. Returns whether that one has content."""
+        """Open the seeds that a seed names, if their hosts are allowed. Returns whether the seed has content."""
         if (seed := self.seed(name)) is None:
             return False
         for address in self._seeds_in(seed):
@@ -283,14 +283,14 @@ class Seeds:
             elif result.status == 200:
                 problem = self._keep_response(address, result)
         has_content = self._open_named(address)
-        # One that breaks off may be so for ever, unlike the page of a network that wants a login.
+        # A seed that breaks off may stay so for ever, unlike the login page of a network.
         if not has_content or isinstance(problem, ParseError):
             self.failed[address] = problem
         elif address not in self._confirmed and not isinstance(problem, HostAway):
             self.outdated[address] = problem
 
     def _failure_of(self, address: str, error: Skipped) -> ItemError:
-        """Return the failure of a seed that may not be read. It hides entries, so it is none of the skipped items."""
+        """Return the failure of a seed that may not be read. Its entries stay unknown, so it does not count as skipped."""
         if isinstance(error, HostNotAllowed):
             # The consent names the hosts of excluded addresses.
             self.excluded.add(f"http://{error.host}/")

@@ -126,9 +126,8 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
 def addresses_in(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -> SeedAddresses:
     """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
-    `base` is the address of the seed, and `charset` the one that its host declares. Invalid addresses are left out. Feeds are
-    read by `read_feed`.
-    Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
+    `base` is the address of the seed, and `charset` the encoding that its host declares. Invalid addresses are left out.
+    `read_feed` reads feeds. Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
     """
     data = _unpacked(data)
     breaks: list[str] = []
@@ -175,7 +174,7 @@ def canonical_of(data: bytes, base: str, charset: str | None = None) -> str | No
 def _distinct(
     entries: Iterator[ListedAddress], base: str, refused: list[tuple[int, str]] | None = None
 ) -> list[ListedAddress]:
-    """Return the addresses, each once. `refused`: receives the lines of those that are invalid, with the reason."""
+    """Return the addresses, each once. `refused`: receives the line of each invalid address, with the reason."""
     distinct: dict[str, ListedAddress] = {}
     for listing in islice(entries, MOST_ADDRESSES):
         try:
@@ -203,12 +202,12 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[ListedAddress]:
-    # An address of which only the beginning is there would be another one.
+    # In a truncated file, the last address may be cut, and would name another page.
     ends = len(_SITEMAP_END.findall(data))
     for number, element in enumerate(_elements(data, report, "{*}url", "{*}sitemap")):
         if number >= ends:
             continue
-        # Images and videos have a `loc` of their own, below other elements.
+        # Images and videos also have a `loc`, below other elements.
         texts = {
             etree.QName(child).localname: child.text or "" for child in element.iterchildren("{*}loc", "{*}lastmod")
         }

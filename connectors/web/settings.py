@@ -99,7 +99,7 @@ class WebSettings(SourceSettings):
 
     @cached_property
     def allowed(self) -> AllowedHosts:
-        """The hosts that may be asked: those listed, and those of the addresses. Each is a scope of the consent."""
+        """The allowed hosts: the listed hosts and the hosts of the addresses. Each is a scope of the consent."""
         own_hosts = (name_of(host_of(address)) for address in self.addresses if "://" in address)
         return AllowedHosts((*self.hosts, *own_hosts))
 

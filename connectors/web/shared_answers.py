@@ -32,7 +32,7 @@ class WaitingAnswer(NamedTuple):
 
 
 class SharedAnswers:
-    """The texts that addresses of a host answered with. `items`: what the ledger has."""
+    """The texts that addresses of a host answered with. `items`: the items in the ledger."""
 
     def __init__(self, items: Mapping[str, KnownItem]) -> None:
         self._items = items
@@ -56,7 +56,7 @@ class SharedAnswers:
         return parts_of(self._items[locator].version)[0] if locator in self._items else ""
 
     def hold(self, host: str, answer: WaitingAnswer) -> list[WaitingAnswer]:
-        """Have an answer wait. Return those that need not wait any longer."""
+        """Add a waiting answer. Return the answers that need not wait longer."""
         waiting = self._waiting[host]
         waiting.append(answer)
         return [waiting.pop(0)] if len(waiting) > _WAITING else []

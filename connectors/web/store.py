@@ -23,14 +23,14 @@ from connectors.web.feeds import FeedEntry
 
 
 class StoredResponse(NamedTuple):
-    """What was received for an address, or taken from a feed.
+    """The response of an address, or a substitute made from a feed.
 
     Attributes:
         key: The locator of the item, or the address of a feed or list.
-        asked: Aware UTC.
+        asked: Time of the request, aware UTC.
         version: The version of the item, or the kind of a feed or list.
         replaces: The content hash that the library had for the item at that time.
-        summary: What feeds say of the page, as `RawContent.summary`.
+        summary: The texts of feeds about the page, as `RawContent.summary`.
     """
 
     key: str
@@ -48,7 +48,7 @@ class ResponseStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.bytes = 0
-        """Bytes that are stored, as far as the user of this object counted them; `put` adds its own."""
+        """Stored bytes. `put` adds to it; the user of this object counts responses that were stored before."""
 
     def put(self, response: StoredResponse) -> None:
         """Store a response in place of an earlier one with its key. Raises HomeUnavailable."""
@@ -110,7 +110,7 @@ def stored_entry(
     version: str,
     replaces: str | None = None,
 ) -> StoredResponse:
-    """Return what feeds say of an address, as if its page had been requested. `feed`: the address of the first feed."""
+    """Return the entries of an address as the response of a page. `feed`: the address of the first feed."""
     address = entries[0].address or feed
     body = _titled(entries[0], *(f"<h2>{escape(other.title)}</h2>{_markup(other)}" for other in entries[1:]))
     return StoredResponse(
@@ -126,7 +126,7 @@ def stored_entry(
 
 
 def summary_of(entries: Sequence[FeedEntry]) -> str:
-    """Return what feeds say of a page, as `RawContent.summary`."""
+    """Return the texts of feeds about a page, as `RawContent.summary`."""
     return SUMMARY_END.join(dict.fromkeys(map(_titled, entries)))
 
 
@@ -144,7 +144,7 @@ def _markup(entry: FeedEntry) -> str:
 
 
 def version_of(entry: FeedEntry) -> str:
-    """Return a hash of what a reader sees of an entry."""
+    """Return a hash of the visible parts of an entry."""
     text = "\0".join((entry.title, entry.author, str(entry.published), entry.html, *entry.tags))
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 

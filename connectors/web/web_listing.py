@@ -1,4 +1,4 @@
-"""One listing of a web source: what its feeds and lists name, in which order it is read, and when it is saved."""
+"""One listing of a web source: collect the targets that its feeds and lists name, read them in order, save checkpoints."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class WebListing:
         self._parsed: dict[str, tuple[str, list[str]]] = {}
         """The mark and the locators of each feed that was parsed."""
         self._entries: dict[str, dict[str, FeedEntry]] = {}
-        """The entries of feeds that did not change, parsed because the page of one did."""
+        """The entries of unchanged feeds, parsed because the page of an entry changed."""
         self._feeds: set[str] = set()
         self._by_feed: defaultdict[str, dict[str, KnownItem]] = defaultdict(dict)
         self._orphans: dict[str, KnownItem] = {}
-        """The items whose entry left a feed."""
+        """The items with an entry that left a feed."""
         self._due: list[Target] = []
         """The pages that feeds and lists name."""
         self._walked: set[str] = set()
-        """The seeds of which all that they name is a target."""
+        """The seeds whose addresses are all targets."""
         self._unjoined: set[str] = set()
-        """The feeds with an entry whose page was recorded before they were known as feeds."""
+        """The feeds that were recognized only after the page of one of their entries was recorded."""
         self._is_cut = False
         self._looks = 0
 
@@ -113,7 +113,7 @@ class WebListing:
                 self._pages.ready.add(stored_page.key)
 
     def _checkpoint(self) -> Iterator[Checkpoint]:
-        """Yield a checkpoint if there is enough to save, or if nothing was yielded for a while."""
+        """Yield a checkpoint after enough looks, or if the last checkpoint is too old."""
         if self._looks < _CHECKPOINT_LOOKS and time.monotonic() - self._saved < _CHECKPOINT_SECONDS:
             return
         self._looks, self._saved = 0, time.monotonic()
@@ -145,10 +145,10 @@ class WebListing:
                 self._marks.set(FEED + name, None)
         self._seeds.forget()
 
-    # What the source should have
+    # The items that the source should have
 
     def _look(self) -> Iterator[Change]:
-        """Take all that the seeds name, and look at the pages that are due; some of these turn out to be seeds themselves."""
+        """Take all addresses in the seeds, and look at the pages that are due; some pages turn out to be seeds themselves."""
         yield from self._take_seeds()
         while self._seeds.has_new() and not self._is_cut:
             for _ in self._seeds.read_new():
@@ -156,7 +156,7 @@ class WebListing:
             yield from self._take_seeds()
 
     def _take_seeds(self) -> Iterator[Change]:
-        """Take what those seeds name that were not taken yet."""
+        """Take the addresses in the seeds that were not taken yet."""
         feeds = []
         for seed in self._seeds.walk():
             if seed.name in self._walked:
@@ -167,7 +167,7 @@ class WebListing:
             else:
                 self._named_by(seed)
             yield from self._checkpoint()
-        # The pages of lists come first: a whole entry with the address of one has another locator.
+        # Take the pages of lists first: a whole entry with the address of such a page gets another locator.
         for name in feeds:
             if (feed := self._seeds.seed(name)) is not None:
                 yield from self._feed(feed)
@@ -309,7 +309,7 @@ class WebListing:
         return own_locator if is_taken and not joins else address
 
     def _has_page(self, entry: FeedEntry) -> bool:
-        """Return whether an entry is a summary of a page that is to be read."""
+        """Return whether an entry is a summary, and the settings require its page."""
         return self._run.settings.full_text and not entry.is_full
 
     def _take_orphans(self) -> Iterator[Change]:
@@ -320,15 +320,15 @@ class WebListing:
                 yield Upsert(item_of(Target(locator, item), item.version, facts))
 
     def _tombstones(self) -> Iterator[Change]:
-        """Report the items that nothing names any more, except entries of feeds."""
+        """Report the items that no seed names now, except entries of feeds."""
         for locator, item in self._pages.items.items():
             if locator not in self._pages.targets and self._feeds.isdisjoint(feeds_in(item.attributes)):
-                # The guard need not hold what the library never had, such as a feed before the consent to its host.
+                # The guard need not hold an item that the library never had, such as a feed before the consent to its host.
                 yield Tombstone(locator, versioned=item.content_hash is None)
 
 
 def _places_of(feed: str, known_items: Mapping[str, KnownItem]) -> dict[str, str]:
-    """Return the places of the entries of a feed by ID, and by what may tell one whose ID changed."""
+    """Return the places of the entries of a feed by ID, and by names that may identify an entry after its ID changed."""
     by_name: dict[str, str] = {}
     ids = {place: feeds_in(item.attributes)[feed] for place, item in known_items.items()}
     shared = Counter(map(_alike, ids.values()))
@@ -341,7 +341,7 @@ def _places_of(feed: str, known_items: Mapping[str, KnownItem]) -> dict[str, str
 
 
 def _alike(entry_id: str) -> str:
-    """Return an ID without what sites change when they move to https or to other software."""
+    """Return an ID without the parts that change when a site moves to https or to other software."""
     return re.sub("^http:", "https:", entry_id.casefold()).rstrip("#/")
 
 

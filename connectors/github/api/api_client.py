@@ -51,7 +51,7 @@ _HEADERS = {
 
 
 class ApiResponse(NamedTuple):
-    """A response. If nothing changed since the ETag, `data` is None and `changed` is False.
+    """A response. If the resource still has the sent ETag, `data` is None and `changed` is False.
 
     `next` is the URL of the next page, `last` the number of the last page, if reported.
     """

@@ -100,7 +100,7 @@ class Conversations:
             for feed in (conversations, *others):
                 feed.reset()
         is_new = conversations.check_newest()
-        # It has its own container, so that nothing else must be read if nothing is new.
+        # They have a separate container: without new conversations, the known items of other containers need not be read.
         yield from map(Tombstone, known.within(self._closed))
         if not is_new and checked:
             return
@@ -216,7 +216,7 @@ class Conversations:
         return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.mark))), self._floor)
 
     def _key(self, name: str) -> str:
-        """Return the key of a mark. It depends on what is selected, so that everything is listed if this changes."""
+        """Return the key of a mark. It contains the selection, so that a changed selection lists everything again."""
         return f"{self._repository}/{'+'.join(self._wanted)}{self._floor[:10]} {name}"
 
     @property

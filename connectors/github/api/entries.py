@@ -1,7 +1,7 @@
 """Convert an issue, comment or release from the API into an item and the Markdown text of its document.
 
-The text contains only what people wrote, and its hash is the version: new comments, labels or a closed state do not
-change the document. State, labels and milestone are attributes.
+The document contains only text by people, and its hash is the version: new comments, labels or a closed state do not
+change it. State, labels and milestone are attributes.
 """
 
 from __future__ import annotations

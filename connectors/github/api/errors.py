@@ -15,7 +15,7 @@ from catchment.pacing import RateReport
 from connectors.tls import certificate_error
 
 UNSTATED_WAIT_SECONDS = 900.0
-"""Wait after a secondary limit without a stated time. GitHub asks for at least a minute, and longer if it repeats."""
+"""Wait after a secondary limit without a stated time. GitHub requires at least a minute, and longer after repeated limits."""
 _NOT_THERE = frozenset({404, 451})
 
 

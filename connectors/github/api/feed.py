@@ -1,4 +1,4 @@
-"""A listing ordered by time of change (issues, comments): read what is new since a mark, with few requests.
+"""A listing ordered by time of change (issues, comments): read the entries newer than a mark, with few requests.
 
 The newest page is requested with its ETag. Usually it is unchanged, or contains everything new. Otherwise the listing
 is read from the mark on, oldest change first. Each request starts at the newest change of the previous response, not at

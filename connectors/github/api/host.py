@@ -66,7 +66,7 @@ class Host:
             data = self._request(f"{_owner_key(owner)} page {page}", next_url, _page, owner)
             yield from (_repository(facts, str(facts["name"])) for facts in data["repositories"])
             page += 1
-            # An unchanged full page does not tell whether another page now follows.
+            # An unchanged full page may have a new next page.
             is_full = len(data["repositories"]) == PAGE
             next_url = data["next"] or (f"{first}&page={page}" if is_full else None)
         while (key := f"{_owner_key(owner)} page {page}") in self._marks:

@@ -39,7 +39,7 @@ class Releases:
         return self._if_open(self._list_between(since, until))
 
     def expect(self, items: Sequence[Item]) -> None:
-        """Do nothing: fetching one release caches all of them."""
+        """No preparation: fetching one release caches all of them."""
 
     def fetch(self, item: Item) -> RawContent:
         entry = self._cache.pop(item.locator)

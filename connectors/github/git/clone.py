@@ -80,7 +80,7 @@ class Clone:
         self._directory()
 
     def mark_damaged(self) -> None:
-        """Do nothing: only the owner of a clone can repair it."""
+        """Ignore the damage: only the owner of a clone can repair it."""
 
     def close(self) -> None:
         """End the git process that reads objects, if there is one."""

@@ -125,7 +125,7 @@ class Code:
         yield Checkpoint({self._push_mark: push})
 
     def expect(self, items: Sequence[Item]) -> None:
-        """Do nothing: reading from this machine needs no preparation."""
+        """No preparation: the files are on this machine."""
 
     def fetch(self, item: Item) -> RawContent:
         """Read exactly the listed version: git keeps replaced versions for some time."""
@@ -277,7 +277,7 @@ class _Commit:
 
     @cached_property
     def _proves_deletions(self) -> bool:
-        """Determined only if a file was deleted: a remote repository is asked for its history."""
+        """Determined only if a file was deleted: a remote repository must first send its history."""
         return self._is_successor()
 
     def _compare(self, entry: TreeEntry, old: KnownItem) -> Iterator[Change]:

@@ -26,7 +26,7 @@ _VENDORED = (
 
 
 class Unwanted(NamedTuple):
-    """Why a file is skipped: the reason, and what the file is."""
+    """A skipped file: the reason, and a description of the file."""
 
     reason: SkipReason
     what: str

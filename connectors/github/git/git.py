@@ -1,4 +1,4 @@
-"""Run git without executing, writing or fetching anything that a repository asks for."""
+"""Run git so that no setting or content of a repository makes it execute, write or fetch anything."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def resolve_commit(directory: Path, name: str, seconds: float = SECONDS) -> str 
 
 
 def share_history(directory: Path, old: str, new: str, seconds: float = SECONDS) -> bool:
-    """Return whether two commits are known to have a common ancestor, as far as this repository goes back."""
+    """Return whether two commits have a common ancestor in the stored history of this repository."""
     try:
         return run((*COMMAND, "merge-base", old, new), {"GIT_DIR": str(directory)}, seconds).returncode == 0
     except Stalled:

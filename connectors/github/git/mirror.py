@@ -33,7 +33,7 @@ class Mirror:
     def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
         """Return the latest commits as `Remote.heads` does, after fetching them.
 
-        If nothing is new, nothing is fetched.
+        Without new commits, this fetches no data.
         """
         remote_heads = self._remote.heads(branches)
         refs = {branch: f"refs/copied/{branch or 'HEAD'}" for branch in remote_heads}
@@ -49,7 +49,7 @@ class Mirror:
     def shares_history(self, old: str, new: str) -> bool:
         """Return whether two commits are known to have a recent common ancestor. Raises as `heads` does.
 
-        The host is asked for the commits without their files. It may have deleted the old one.
+        Fetches the commits without their files. The host may have deleted the old commit.
         """
         history = self._folder.with_suffix(".history")
         shutil.rmtree(history, ignore_errors=True)
@@ -67,7 +67,7 @@ class Mirror:
         return (self._folder / "HEAD").exists() and not self._damage_marker.exists()
 
     def check(self) -> None:
-        """Do nothing: the next listing fetches missing data."""
+        """Skip the check: the next listing fetches missing data."""
 
     def mark_damaged(self) -> None:
         """Mark the copy as damaged, so that the next listing replaces it."""

@@ -32,7 +32,7 @@ class Damaged(Exception):
 
 
 class TreeEntry(NamedTuple):
-    """A file of a commit. `blob` is the hash of its content; `size` is None if the content is not stored here."""
+    """A file of a commit. `blob` is the hash of its content; `size` is None if this repository lacks the content."""
 
     path: str
     mode: str
@@ -51,7 +51,7 @@ class TreeEntry(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A file that differs between two commits: `was` is its previous path if that is gone, `entry` the current file.
+    """A file that differs between two commits: `was` is its previous path if no file has it now, `entry` the current file.
 
     `lost` is the content hash of a deleted file.
     """

@@ -46,7 +46,7 @@ _MOST_REFERENCE = 8
 _SURROGATES = range(0xD800, 0xE000)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _OF, _MEDIA = "of", "media"
-"""Key of the mark of a description, and the mark of one that describes a picture or film."""
+"""Key of the mark of a description, and the mark of descriptions of pictures and films."""
 _EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
 _SAYS = re.compile(r"<(?:img|audio|video|iframe|object|embed)\b|(?:\A|>)[^<]*\w", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -89,7 +89,7 @@ class WebFeed:
 def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     """Read the feed that `address` answered with. At most 5,000 entries are returned.
 
-    `charset` comes from the answer. Raises ParseError if the data is not a feed, or has too many tags.
+    `charset` is that of the response. Raises ParseError if the data is not a feed, or has too many tags.
     """
     fields = _json_fields(data)
     if fields is not None:
@@ -112,7 +112,7 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
 
 
 def with_characters(markup: bytes) -> bytes:
-    """Return markup whose references to no character name the replacement character instead: parsers fail on them."""
+    """Replace references to invalid characters by references to the replacement character: parsers fail on them."""
     return _REFERENCE.sub(_valid_reference, markup)
 
 
@@ -158,7 +158,7 @@ def _bounded(data: bytes, root: bytes) -> bytes:
 
 
 class _NamedEntry(NamedTuple):
-    """An entry, and what may identify it, the best first: its ID, link, file, title with date, and all of it."""
+    """An entry, and the names that may identify it, best first: its ID, link, file, title with date, and whole content."""
 
     entry: FeedEntry
     names: tuple[str | None, ...]
@@ -355,7 +355,7 @@ def _keep_author(parser: Any, key: str = "author") -> None:
 
 
 def _with_kind(handle: Callable[..., None], kind: str) -> Callable[..., None]:
-    """Return the handler of a description, whose text is marked as such."""
+    """Return the handler of a description. It marks the text with this kind."""
 
     @wraps(handle)
     def handle_text(parser: Any, attributes: Any) -> None:

@@ -32,7 +32,7 @@ _LANGUAGES = (
 )
 """All two hundred take seconds to load, and 10 ms for each date."""
 _NO_DATE = datetime.fromtimestamp(0, UTC)
-"""What programs write that have no date."""
+"""The date that some programs write if they have none."""
 _LEAST = 8
 
 
@@ -77,7 +77,7 @@ def _iso(text: str) -> datetime:
 
 
 def _in_feeds(text: str) -> datetime:
-    """Read what most feeds have, also with years of two digits or without seconds."""
+    """Read the date formats of most feeds, also with years of two digits or without seconds."""
     if _UNKNOWN_IN_FEEDS.search(text):
         raise ValueError(text)
     fields = feedparser.datetimes._parse_date(text)
