@@ -30,7 +30,7 @@ _RELAYED = tuple(
     for network in (
         *("2002::/16", "192.88.99.0/24"),  # 6to4, which contains an IPv4 address, and its relays
         *("2001::/23", "3fff::/20"),  # protocol assignments such as Teredo, and documentation
-        *("192.31.196.0/24", "192.175.48.0/24", "2620:4f:8000::/48"),  # AS112: sinks of DNS queries, with unknown operators
+        *("192.31.196.0/24", "192.175.48.0/24", "2620:4f:8000::/48"),  # AS112: DNS sinks of unknown operators
         "192.52.193.0/24",  # AMT relays
     )
 )

@@ -32,7 +32,7 @@ Show = Callable[[Desk, WarmLibrary, str, Mapping[str, str]], Data]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The preview of a new source, or the reason that it cannot be added. Both are None until a place is typed."""
+    """What a new source would read, or why it cannot be added. Both are None before a place was typed."""
 
     preview: SourcePreview | None
     problem: str | None
@@ -40,7 +40,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SettingsTrial:
-    """The settings of a source, and the effect of a typed change, or the reason that it is refused."""
+    """The settings of a source, and what a typed change would change, or why it is refused."""
 
     source: str
     settings: list[SettingRow]

@@ -28,7 +28,7 @@ _BARS = ("throughput", "failures", "retries")
 
 @dataclass(frozen=True, slots=True)
 class TrendsAndObjectives:
-    """The trends of one source or of all sources, the objectives, and the present anomalies."""
+    """The trends of a source or of all, the objectives, and what is unusual now."""
 
     trends: Trends
     objectives: tuple[ObjectiveState, ...]

@@ -100,7 +100,7 @@ class Conversations:
             for feed in (conversations, *others):
                 feed.reset()
         is_new = conversations.check_newest()
-        # They have a separate container: without new conversations, the known items of other containers need not be read.
+        # The item for denied access has a separate container, so that its removal reads no other known items.
         yield from map(Tombstone, known.within(self._closed))
         if not is_new and checked:
             return
