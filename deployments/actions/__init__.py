@@ -1,8 +1,8 @@
 """The actions of an operator, one function each, for the command line, the page and assistants.
 
-An action takes the actor and a reason, and adds its line to the history. A refusal raises a UserError. It is done completely
-or not at all; a few can be repeated to finish, as their functions say. The sources file, the connectors and Prefect's API are
-handed in as a `Desk`:
+An action takes the actor and a reason, and adds its line to the history. A refusal raises a UserError. An action takes effect
+completely or not at all; a few can be repeated to finish, as their docstrings state. A `Desk` gives it the sources file, the
+connectors and Prefect's API:
 
     add, change, move, pause, resume, remove a source  actions.sources
     allow hosts of a web source                        actions.sources
@@ -30,6 +30,6 @@ The page and its interface lack some, which are commands only:
     hosts.leave            no process may use the ledger meanwhile
     library.adopt          the page of this home cannot write the ledger of another one
     library.move           no process may use the ledger meanwhile
-    library.erase_history  whoever has a session or a token must not be able to weaken the proof of what was done
-    library.replace_key    whoever has a session or a token must not be able to weaken the proof of what was done
+    library.erase_history  the holder of a session or a token must not be able to weaken the proof of past actions
+    library.replace_key    the holder of a session or a token must not be able to weaken the proof of past actions
 """

@@ -42,8 +42,9 @@ def window(
 ) -> BackfillSelection:
     """Return the selection of a window or of items by their paths.
 
-    Without a `stage`, a host is asked for what is missing, or for these items anew; files are read again, if newer code would
-    read them otherwise. Raises BadInput for a path that the library does not have, or a window that ends before it begins.
+    Without a `stage`, the backfill fetches missing items, or these items again, if it has `locators` or the connector can list
+    a period. Otherwise it normalizes the items again that newer code would normalize differently. Raises BadInput for a path
+    that the library does not have, or a window that ends before it begins.
     """
     if since is None and until is None and locators is None:
         raise BadInput("backfill: choose --from, --to or --items, so that it has an extent")
@@ -86,7 +87,7 @@ def survey(desk: Desk, name: str, selection: BackfillSelection) -> Survey:
 
 
 def plan(desk: Desk, name: str, selection: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
-    """Store a plan and return it; None if there is nothing to do.
+    """Store a plan and return it; None if the selection contains no work.
 
     Raises the exceptions of `survey` and `require_runnable`, and NotFound if no content is kept.
     """
@@ -108,7 +109,7 @@ def start(desk: Desk, number: int, actor: str, reason: str = "") -> str:
     with desk.reading() as ledger:
         backfill = ledger.backfills.get(number)
     syncs.require_runnable(desk, desk.entry(backfill.source))
-    # A window is listed by its run: what arrived since belongs to it.
+    # The run lists a window itself, and also takes the items that arrived after the plan.
     digest = (
         backfill.survey.digest
         if backfill.selection.is_window
@@ -138,7 +139,7 @@ def resume(desk: Desk, number: int, actor: str, reason: str = "") -> str:
 
 
 def cancel(desk: Desk, number: int, actor: str, reason: str = "") -> int:
-    """End a backfill. What it did stays. Return the number of cancelled jobs. Raises NotFound, or Refused if it is done."""
+    """End a backfill. Its changes stay. Return the number of cancelled jobs. Raises NotFound, or Refused if it is done."""
     with desk.writing() as ledger:
         if ledger.backfills.get(number).state is BackfillState.DONE:
             raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
@@ -159,7 +160,7 @@ def retry(desk: Desk, number: int, actor: str, reason: str = "") -> int:
 def undo(desk: Desk, number: int, actor: str, reason: str = "") -> tuple[int, Undone | None]:
     """End a backfill and undo what it changed in the library.
 
-    Return the number of cancelled jobs, and the undo; None if there is nothing to undo, or its undo data expired. May be
+    Return the number of cancelled jobs, and the undo; None without changes to undo, or if its undo data expired. May be
     repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.
     """
     with desk.writing() as ledger:

@@ -32,8 +32,8 @@ class MadeBackup:
 def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None) -> MadeBackup:
     """Copy the library and the settings into one file, which appears when it is complete and verified.
 
-    Takes minutes with a large library, and blocks no sync. `BackupStatus` tells every process that it is being made, and its
-    result. `target`: a file, or a folder; the default is `backups` in the home.
+    Takes minutes with a large library, and blocks no sync. Every process can read the progress and the result in
+    `BackupStatus`. `target`: a file, or a folder; the default is `backups` in the home.
 
     Raises NotFound without a ledger, Refused if another backup is being made or the ledger is on PostgreSQL, BadInput if the
     target exists, LedgerError and HomeUnavailable.
@@ -63,7 +63,7 @@ def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None
 
 @dataclass(frozen=True, slots=True)
 class RestoredBackup:
-    """A restored backup. `model`: the one that it chose. `broken`: the invariants that it violates.
+    """A restored backup. `model`: the model of search that the backup chose. `broken`: the invariants that it violates.
 
     `aside`: the folder with the replaced files, or the schema with the replaced tables. `signed`: the restore as signed.
     """
@@ -77,8 +77,8 @@ class RestoredBackup:
 def restore(desk: Desk, file: Path, actor: str, reason: str = "") -> RestoredBackup:
     """Replace the library by a backup, and sign it. Also works if the present ledger is damaged or missing.
 
-    After a kill, the next command that changes something finishes it, or it had no effect. Raises Refused while Catchment
-    runs or hosts share the library, and what `Ledger.restore` does.
+    A killed restore had no effect, or the next command that changes something finishes it. Raises Refused while Catchment
+    runs or hosts share the library, and the exceptions of `Ledger.restore`.
     """
     home = desk.home
     if Membership.of(home):

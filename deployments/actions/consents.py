@@ -38,7 +38,7 @@ class ConsentView:
 
 
 def requested(desk: Desk, entry: SourceEntry) -> Mapping[str, str]:
-    """Return descriptions of what a source is set to read, by scope."""
+    """Return the scopes that a source is configured to read, with a description of each."""
     return scopes_of(desk.connector(entry)) or {WHOLE: "the configured files on this machine"}
 
 

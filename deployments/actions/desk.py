@@ -1,4 +1,4 @@
-"""What actions need besides the ledger's rules: the sources file, the connectors, and Prefect's API over HTTP.
+"""The tools of actions besides the ledger's rules: the sources file, the connectors, and Prefect's API over HTTP.
 
 Does not import Prefect, so that every process can act.
 """
@@ -32,7 +32,7 @@ class Desk:
     """The surroundings of an action. Every method that needs a running system raises TryAgain if it does not respond.
 
     Args:
-        reading, writing: Open the ledger; the process decides what it reports, for example a migration.
+        reading, writing: Open the ledger. They differ by process, for example in the reports of a migration.
     """
 
     def __init__(self, home: Home, reading: Opening, writing: Opening) -> None:

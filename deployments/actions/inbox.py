@@ -1,4 +1,4 @@
-"""The inbox: a web source whose list of addresses is a file of the home, to which addresses are added one by one or in bulk."""
+"""The inbox: a web source that reads its addresses from a file of the home. Addresses are added one by one or in bulk."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST, _MOST_BYTES = 200_000, 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The number of addresses by what became of them; `run`: the sync that reads them, None if none could be started.
+    """The number of addresses by outcome; `run`: the sync that reads them, None if none could be started.
 
-    `waiting`: of the added and known ones, those whose host has no consent. They are listed and not read.
+    `waiting`: number of added and known addresses on hosts without consent. They are listed and not read.
     """
 
     added: int

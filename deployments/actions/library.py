@@ -82,7 +82,7 @@ def adopt(desk: Desk, actor: str, reason: str = "") -> Mapping[str, CatchmentErr
 def move(desk: Desk, url: str, actor: str, reason: str = "") -> int:
     """Copy the ledger into another database, which this home uses from now on. Return the number of rows of its history.
 
-    Raises Refused while Catchment runs, and what `Ledger.move` does.
+    Raises Refused while Catchment runs, and the exceptions of `Ledger.move`.
     """
     with kept_down(desk.home.make()) as is_down:
         if not is_down:

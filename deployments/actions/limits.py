@@ -1,4 +1,4 @@
-"""Limits, pauses and circuit breakers: how fast, and whether, sources and hosts are asked."""
+"""Limits, pauses and circuit breakers: the rate of requests to sources and hosts, and whether they are allowed."""
 
 from __future__ import annotations
 

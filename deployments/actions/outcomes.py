@@ -1,4 +1,4 @@
-"""What an action did, in a sentence: for the page, `/api/v1` and the command line, which adds what to do next.
+"""The outcome of an action, in a sentence: for the page, `/api/v1` and the command line, which adds the next steps.
 
 Quick to import.
 """
@@ -46,7 +46,7 @@ _EFFECTS = {
 
 
 def changed(name: str, settings: Collection[ChangedSetting]) -> str:
-    """`settings`: those that changed."""
+    """`settings`: the changed settings."""
     return f"{name}: changed" if settings else f"{name}: nothing to change"
 
 
@@ -67,7 +67,7 @@ def undone(undo: Undone) -> str:
 
 
 def backfill_cancelled(number: int, jobs: int) -> str:
-    """`jobs`: the number of those that ended with it."""
+    """`jobs`: the number of jobs that ended with it."""
     return f"backfill {number} cancelled, with {count(jobs, 'job')}"
 
 
@@ -95,12 +95,12 @@ def enqueued(inbox: str, result: Enqueued) -> str:
 
 
 def retried(items: int) -> str:
-    """`items`: the number of those that left the quarantine."""
+    """`items`: the number of items that left the quarantine."""
     return f"{count(items, 'item')} queued"
 
 
 def discarded(items: int) -> str:
-    """`items`: the number of those that left the quarantine."""
+    """`items`: the number of items that left the quarantine."""
     return f"{count(items, 'item')} discarded"
 
 

@@ -90,7 +90,7 @@ class SyncPreview:
 
     @classmethod
     def of(cls, plan: Plan, most: int | None = None) -> Self:
-        """Return what a plan shows. `most`: number of steps."""
+        """Return the preview of a plan. `most`: maximum number of steps."""
         totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
         steps = plan.steps[:most]
         return cls(plan.source, totals, plan.waiting, steps, len(plan.steps), plan.seconds, plan.requests, plan.done)
@@ -114,7 +114,7 @@ class ProofPreview:
 
     @classmethod
     def of(cls, proof: Proven, held: int = 0, most: int | None = None) -> Self:
-        """Return what a proof shows. `most`: number of folders, and of differences."""
+        """Return the preview of a proof. `most`: maximum number of folders, and of differences."""
         folders, findings = proof.folders[:most], proof.findings[:most]
         return cls(proof.source, proof.holds, folders, findings, len(proof.findings), proof.index, proof.texts, held)
 

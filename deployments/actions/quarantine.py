@@ -12,7 +12,7 @@ from deployments.actions.desk import Desk
 
 MISSING = "missing at the source; see `catchment quarantine list` and `catchment deletions list`"
 _TOLERANCE = 10
-"""The number of matching items may differ by a tenth from what the operator saw."""
+"""The number of matching items may differ by a tenth from the number that the operator saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Selection:
 def retry(desk: Desk, selection: Selection, actor: str, reason: str = "") -> tuple[int, int]:
     """Queue quarantined items again, to be processed by the next sync of their source.
 
-    Return the number of items, and of those that cannot be retried.
+    Return the number of items, and the number of items that cannot be retried.
 
     Raises NotFound for an unknown source, or if none of the jobs can be retried; Refused by `Selection`.
     """

@@ -88,7 +88,7 @@ def rebuild(desk: Desk, name: str, actor: str, reason: str = "") -> None:
 def adopt(desk: Desk, name: str, actor: str, reason: str = "") -> SinkRow:
     """Take over the place of a sink from another home or sink, and make it equal to the library.
 
-    Raises NotFound, SinkUnavailable if the place cannot be reached; then nothing is changed.
+    Raises NotFound, or SinkUnavailable, without a change, if the place cannot be reached.
     """
     desk.read_blocks()
     with desk.writing() as ledger:

@@ -104,7 +104,7 @@ def add(
 
 
 def differences(old: SourceEntry, new: SourceEntry) -> list[ChangedSetting]:
-    """Return what differs between two versions of a source: settings, "schedule" and "watch"."""
+    """Return the differences between two versions of a source: settings, "schedule" and "watch"."""
     old_values, new_values = leaves(old.settings.model_dump(mode="json")), leaves(new.settings.model_dump(mode="json"))
     identity = old.settings.differing(new.settings)
     changes = [
@@ -120,9 +120,9 @@ def differences(old: SourceEntry, new: SourceEntry) -> list[ChangedSetting]:
 
 
 def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
-    """Give a source the settings, schedules and watching of `entry`. Return what changed. A failure leaves no trace.
+    """Give a source the settings, schedules and watching of `entry`. Return the changes. A failure leaves no trace.
 
-    `secret`: A new password or token, stored as for a new source; it replaces the one that was typed before.
+    `secret`: A new password or token, stored as for a new source; it replaces the secret that was typed before.
 
     Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError, BadInput or TryAgain.
     """
@@ -165,7 +165,7 @@ def allow_hosts(
     with desk.writing() as ledger:
         consents.require_later(ledger, until)
         change(desk, entry, actor, reason)
-        # A scope that was only asked for is left from a call that was killed.
+        # A scope in the state `ASKED` is left over from a killed call.
         known_scopes = {
             consent.scope for consent in ledger.consents.all(name, every=True) if consent.state != ConsentState.ASKED
         }

@@ -119,7 +119,7 @@ class Announcer:
         self._changed = threading.Condition()
         self._closed: set[_Identity] = set()
         self._sent: set[tuple[str, _Identity]] = set()
-        """The incidents whose start was sent, by channel."""
+        """The incidents with a sent start message, by channel."""
         self._announced: dict[tuple[str, str], float] = {}
         """Time of the last message about the start of an incident of a reason and subject."""
         self._numbers = iter(range(2**62))

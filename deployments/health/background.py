@@ -1,6 +1,6 @@
-"""The work that belongs to no source: whether its last run succeeded, and how far the embeddings are.
+"""The work that belongs to no source: whether its last run succeeded, and the progress of the embeddings.
 
-A module of its own, because both `health` and `doctor` report it.
+Separate from `checks`, because both `health` and `doctor` report it.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def _secrets(entry: SourceEntry) -> list[str]:
 def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
     """Return a function that reads a source on this machine, or else the secrets of its login.
 
-    A host is asked by syncs alone, at their pace: the checks are repeated every minute or five.
+    It sends no request to a host: the checks are repeated every minute or five. Only syncs send requests, at their pace.
     """
 
     def probe() -> CatchmentError | None:

@@ -26,9 +26,9 @@ _ACCEPTED_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the process of a home judges: everything if it runs alone.
+    """The subjects that the process of a home judges: all if it runs alone.
 
-    Of the hosts that share a ledger, each judges its own machine, and one that works judges the rest.
+    If hosts share a ledger, each judges its own machine, and one working host judges the rest.
 
     Attributes:
         machine: The subject of conditions of this machine; "" if the home runs alone.
@@ -42,7 +42,7 @@ class Role:
 
     @classmethod
     def of(cls, ledger: Ledger) -> Role:
-        """Return the present role: of the hosts that work, the one that joined first judges the rest."""
+        """Return the present role. The working host that joined first judges the rest."""
         hosts = sorted(ledger.hosts.all(), key=lambda host: (not host.is_alive, host.joined_at, host.id))
         others = frozenset(f"machine:{host.name}" for host in hosts if not host.is_me)
         return next((cls(f"machine:{host.name}", others, host is hosts[0]) for host in hosts if host.is_me), cls())

@@ -207,7 +207,7 @@ def versions(home: Home) -> list[Condition]:
 
 
 def prefect_version() -> list[Condition]:
-    """Report a version of Prefect whose internals were not tested: the server and the worker leave them as they are."""
+    """Report an untested version of Prefect: the server and the worker do not change the internals of such a version."""
     if is_tried(installed := version("prefect")):
         return []
     problem = f"Prefect {installed} is installed, but {TRIED_PREFECT} was tested: changes are synced seconds later"

@@ -30,7 +30,7 @@ _NICENESS = 5
 
 def main() -> None:
     """Serve the worker at the other end of the given file descriptor until it closes the connection."""
-    # Ctrl-C in a terminal reaches the whole process group; the worker decides what happens to the runs.
+    # Ctrl-C in a terminal reaches the whole process group; only the worker may stop runs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     name_process("runner")

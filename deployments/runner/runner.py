@@ -194,7 +194,7 @@ def _load(entrypoint: str) -> Flow[Any, Any]:
         raise TypeError(f"{entrypoint} is not an async flow; deploy it to a work pool of type process")
     if flow.persist_result is not False:
         return flow
-    # Unless the flow names a storage, the engine asks the server for its default one twice per run, and waits.
+    # If the flow names no storage, the engine requests the default storage from the server twice per run, and waits.
     return flow.with_options(result_storage=get_current_settings().results.local_storage_path)
 
 

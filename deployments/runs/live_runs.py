@@ -3,8 +3,8 @@
 A run lives from the moment when the worker takes it until the runner reports its end, or is lost. Every other run of the pool
 that the server counts as active is dead: recovery sets its state, and the rounds release its jobs in the ledger.
 
-If a runner is lost, one of its runs may have caused that: a run that was in a step at the last heartbeat, or whose steps are
-unknown; without one, every run. A single possible cause is blamed. Several are suspects: none is blamed, and the worker
+If a runner is lost, one of its runs may be the cause: a run that was in a step at the last heartbeat, or a run with unknown
+steps; without such a run, every run. A single possible cause is blamed. Several are suspects: none is blamed, and the worker
 executes them one at a time, so that the next loss names one of them.
 """
 
@@ -103,12 +103,12 @@ class LiveRuns:
         self._judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
 
     def ids(self) -> Set[UUID]:
-        """The live runs: those that are being started, and those that the runner executes."""
+        """The live runs: the starting runs, and the runs that the runner executes."""
         return self._starting() | self._runs.keys()
 
     @property
     def executed(self) -> Set[UUID]:
-        """The runs that the runner executes, without those whose end it has reported."""
+        """The runs that the runner executes, except runs with a reported end."""
         return {run for run, live in self._runs.items() if not live.end.done()}
 
     def has_ended(self, owner: str, run: str | None) -> bool:

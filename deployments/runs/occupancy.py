@@ -36,7 +36,7 @@ READING_SECONDS = 2.0
 _PUBLISH_SECONDS = 10.0
 """Maximum age of the published status while it does not change."""
 _SUSPECTS = "suspects"
-"""The kind of the runs that may have caused the loss of a runner, whatever their connectors."""
+"""The kind of all runs that may have caused the loss of a runner, independent of their connectors."""
 
 
 class Occupancy:

@@ -32,7 +32,7 @@ from deployments.runs.live_runs import Ending
 from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, COMPLETED, CRASHED, FINAL, INTERRUPTED
 
 _PAUSES = (0, 15, 60, 240)
-"""Seconds until the next run after the first, second, … crash in a row: what is missing, such as memory, may come back."""
+"""Seconds until the next run after the first, second, … crash in a row. A missing resource, such as memory, may return."""
 GIVEN_UP_AFTER = len(_PAUSES) + 1
 """Consecutive crashes after which a deployment is not resumed; only its schedule or the user starts it then."""
 _RESUMED = ("source", "embed", "upkeep")
@@ -61,7 +61,7 @@ class Corrections:
 class Executed:
     """The runs of a pool that one host executes: all of them if `host` is empty, because its home runs alone.
 
-    Otherwise those of its own queue, and those of the queue `any` with its label.
+    Otherwise the runs of its own queue, and the runs of the queue `any` with its label.
     """
 
     pool: str
@@ -80,7 +80,7 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class CrashedSource:
-    """A source whose latest run crashed: its deployment's name, the run, and whether another run was requested.
+    """A source after a crash of its latest run: its deployment's name, the run, and whether another run was requested.
 
     Also for `embed` and `upkeep`, which belong to no source.
     """
@@ -121,9 +121,9 @@ async def correct(
 ) -> Corrections:
     """Correct each of these runs that the server counts as active and that is not `live`. Idempotent.
 
-    A run that had started is marked as crashed; one that had not is scheduled again. Its subflows and tasks end with it.
+    A run that had started is marked as crashed; other runs are scheduled again. Subflows and tasks end with their run.
     """
-    # A run that ends meanwhile is live before the query, and one that starts meanwhile is live after it.
+    # A run that ends meanwhile is live before the query, and a run that starts meanwhile is live after it.
     executing = set(live())
     open_runs = await _runs(client, {"state": _NEEDS_PROCESS}, executed=executed)
     subflows = await _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}})
@@ -140,7 +140,7 @@ async def correct(
 
 
 async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
-    """Request a run of a source whose latest run crashed, unless one is due soon or it crashed too often in a row.
+    """Request a run of a source after a crash of its latest run, unless a run is due soon or it crashed too often in a row.
 
     The pause until that run grows with the crashes in a row. Returns None if no run crashed, if the deployment is paused, or
     if it is not one of Catchment. Idempotent: a crash is followed by one run.
@@ -188,7 +188,7 @@ async def resume_all(
 ) -> list[CrashedSource]:
     """Resume each source with one of these runs that crashed within `since`, or ever. Idempotent.
 
-    `queue`: only sources whose next run is in this queue.
+    `queue`: only sources with the next run in this queue.
     """
     crashed: dict[str, Any] = {"state": {"type": {"any_": [StateType.CRASHED]}}}
     if since is not None:
@@ -223,7 +223,7 @@ async def drop_overdue(client: PrefectClient, executed: Executed, live: Set[UUID
 
 
 async def _end(client: PrefectClient, run: FlowRun, state: State[Any]) -> None:
-    """Set the state of a run, and let its name, which told its progress, say how it ended."""
+    """Set the state of a run, and replace the progress in its name by its end."""
     source, separator, _ = run.name.partition(": ")
     if separator and state.is_final():
         # Before the state: a run with the right state is corrected by no later round.
@@ -243,7 +243,7 @@ async def _is_lost(client: PrefectClient, part: FlowRun, executed: Executed, exe
 
 
 async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list[bool]:
-    """Set the final states of open tasks whose runs have ended: their end was never reported, or the report was lost."""
+    """Set the final states of open tasks of ended runs: the end of these tasks was never reported, or the report was lost."""
     is_open = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.SCHEDULED, *ACTIVE]}}})
     of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": FINAL}}, **which})
     finished: list[bool] = []

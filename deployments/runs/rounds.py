@@ -43,7 +43,7 @@ _FIRST_SECONDS = 10.0
 _REPORT_SECONDS = 90.0
 """Time between two reports of the server's plans: each can cost it half a second."""
 _SETTLE_SECONDS = 1.0
-"""Time from a change to its report: the server emits an event before it commits, and changes come in bursts."""
+"""Time from a change to its report: the server emits an event before it commits, and changes arrive in bursts."""
 _BEAT_SECONDS = 10.0
 _UNMARKED = (COMPLETED.name, SKIPPED.name, COALESCED.name)
 """States of runs after which a source without a mark needs none."""
@@ -106,7 +106,7 @@ class RecoveryRounds:
             self._due.clear()
 
     async def follow(self) -> None:
-        """Write what only the server knows to a file, and mark the deployments, until cancelled.
+        """Write the facts that only the server has to a file, and mark the deployments, until cancelled.
 
         Every 90 seconds, and at once after `changed` and `ended`. The file is for readers without Prefect, and for the time
         while the server is down.
@@ -128,13 +128,13 @@ class RecoveryRounds:
             self._changed.set()
 
     async def beat(self) -> None:
-        """Tell the other hosts every ten seconds that this one is at work, until cancelled."""
+        """Store a heartbeat of this host for the other hosts every ten seconds, until cancelled."""
         while True:
             await asyncio.sleep(_BEAT_SECONDS)
             await self.beat_once()
 
     async def beat_once(self, *, is_last: bool = False) -> None:
-        """Tell the other hosts that this one is at work, or stops."""
+        """Store a heartbeat of this host for the other hosts, or with `is_last` that it stops."""
         try:
             silent = await asyncio.to_thread(beat, self._home, is_last=is_last)
         except CatchmentError as error:
@@ -162,7 +162,7 @@ class RecoveryRounds:
             return False
 
     async def _resume(self, client: PrefectClient) -> bool:
-        """Resume the sources whose runs crashed. Returns False if that was not possible."""
+        """Resume the sources after crashes of their runs. Returns False if that was not possible."""
         # Until Catchment has started, the deployments may differ from the sources file.
         if running(self._home) is None:
             return False
@@ -191,7 +191,7 @@ class RecoveryRounds:
             self._put_off(error)
 
     async def _clear_for_other_hosts(self) -> None:
-        """Delete what this host has of sources whose consent was withdrawn on another one."""
+        """Delete the data of sources on this host after their consent was withdrawn on another host."""
         try:
             await asyncio.to_thread(clear_for_other_hosts, self._home)
         except CatchmentError as error:
@@ -283,7 +283,10 @@ def may_lack_embeddings(home: Home) -> bool:
 
 
 def clear_for_other_hosts(home: Home) -> None:
-    """Delete what this host has of sources whose consent was withdrawn on another one. Raises LedgerError, HomeUnavailable."""
+    """Delete the data of sources on this host after their consent was withdrawn on another host.
+
+    Raises LedgerError, HomeUnavailable.
+    """
     with _opened(home) as ledger:
         if ledger is not None:
             revoke.clear_for_other_hosts(home, ledger)
@@ -313,7 +316,7 @@ def silent_hosts(home: Home) -> Iterator[Set[str]]:
 
 
 def beat(home: Home, *, is_last: bool = False) -> Set[str]:
-    """Say in the ledger that this host is at work for a while, or stops. Return the silent hosts. Raises LedgerError."""
+    """Store a heartbeat of this host, or with `is_last` that it stops. Return the silent hosts. Raises LedgerError."""
     with _opened(home) as ledger:
         if ledger is None:
             return frozenset()

@@ -75,7 +75,7 @@ def start_sync(
 
 
 def retry_now(running: Running, names: Collection[str]) -> None:
-    """Replace the runs of sources that were planned for the end of a limit, for each backfill too, by one that starts now."""
+    """Replace the runs that wait for the end of a limit by runs that start now: one per source, and one per backfill."""
     later = {"after_": datetime.now(UTC).isoformat()}
     which = {"flows": {"name": {"like_": "sync-"}}, "deployments": {"name": {"any_": list(names)}}}
     with api(running) as client:
@@ -177,7 +177,7 @@ def pause(running: Running, kind: str, name: str) -> None:
 
 
 def resume(running: Running, kind: str, name: str) -> None:
-    """Resume a source's schedules, and tell automations that it is no longer held. Idempotent."""
+    """Resume a source's schedules, and emit the event for automations that it is no longer held. Idempotent."""
     _switch(running, kind, name, "resume_deployment")
     with api(running) as client:
         client.emit("catchment.source.released", resource(name))

@@ -1,6 +1,6 @@
 """The tags that show the state of a source in Prefect's list of deployments: `held`, `failing` or `paused`.
 
-The sources file does not have them. A deploy, by whatever program, removes them; its event puts them back at once.
+The sources file does not have them. A deploy by any program removes them; its event restores them at once.
 The tag is the first one: the list shows only one or two.
 """
 
@@ -21,9 +21,9 @@ from deployments.sources.placement import other_host_of
 
 
 def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> Set[str]:
-    """Give the deployments of sources the tags of their states. Returns the sources that have one. Idempotent.
+    """Give the deployments of sources the tags of their states. Returns the sources with a tag. Idempotent.
 
-    A joined host marks those that it has deployed. Raises LedgerError, TryAgain if the server does not respond.
+    A joined host marks the deployments that it has made. Raises LedgerError, TryAgain if the server does not respond.
     """
     marks = {source.name: its_tag for source in ledger.sources.all() if (its_tag := tag_of(ledger, source, report))}
     marked = {"operator": "or_", "name": {"any_": [*marks]}, "tags": {"any_": [*STATE_TAGS]}}

@@ -3,11 +3,11 @@
 Differs from `prefect server start` in nine ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
-  another connection wrote fails at once, whatever the busy timeout. The API then answers 503, and clients back off for seconds.
-- The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
+  another connection wrote fails at once, without the busy timeout. The API then answers 503, and clients back off for seconds.
+- The pages carry a content security policy. Prefect's UI would report its use to an analytics service, with any settings.
 - A response with a status of 500 or more leaves a line in the log. Prefect hides such errors, and its clients retry silently.
 - A login that is not ASCII text is rejected. Prefect logs a traceback.
-- What people do in the pages is recorded in the history (`deployments/server/ui_acts.py`).
+- Actions of people in the pages are recorded in the history (`deployments/server/ui_acts.py`).
 - A browser signs in by a one-time link (`deployments/server/signin.py`).
 - The runs that the server creates have no random names (`deployments/server/run_names.py`).
 - Block types are registered once per database, not at every start.

@@ -201,15 +201,15 @@ def api(state: Running, *, timeout: float = 10) -> Iterator[Client]:
 
 
 def checks(state: Running) -> dict[str, Callable[[], None]]:
-    """Return the checks whether the server responds and accepts events. They raise TryAgain, with nothing private."""
+    """Return the checks whether the server responds and accepts events. They raise TryAgain, without private data."""
 
     def server() -> None:
         with api(state, timeout=_PROBE_SECONDS) as client:
             _require_success(client.get("/health"))
 
     def events() -> None:
-        # The server says that it is healthy and ready, also if it cannot accept events. One elsewhere has them in Redis, which
-        # drops an event with a known ID; PostgreSQL keeps the first. So the feed has one, and not one for each check.
+        # The server reports that it is healthy and ready even if it cannot accept events. The server of several hosts has them
+        # in Redis, which drops an event with a known ID; PostgreSQL keeps the first. So the feed has one event for all checks.
         probe = {"prefect.resource.id": _PROBE}
         with api(state, timeout=_PATIENT_SECONDS) as client:
             _require_success(

@@ -18,7 +18,7 @@ from catchment.runtime.membership import Membership
 
 POOL = "catchment"
 TRIED_PREFECT = "3.9"
-"""The Prefect version whose internals the worker and the server were tested with, without its last number."""
+"""The Prefect version, without its last number, with which the changes of its internals were tested."""
 
 _ALLOCATOR: Mapping[str, str] = MappingProxyType(
     {
@@ -35,7 +35,7 @@ _QUICK_IMPORTS: Mapping[str, str] = MappingProxyType(
     {"PY_KEY_VALUE_DISABLE_BEARTYPE": "true", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 )
 """Saves a seventh of the import time at start: a library of Prefect checks the types of its own calls, and pydantic searches
-all packages for plugins, of which none is installed."""
+all packages for plugins, although none is installed."""
 
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -54,13 +54,13 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         # The default keeps leases in memory: a killed server would leak every slot that was in use.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "1",
-        # The worker is notified of new runs by events; this poll finds runs whose event was lost.
+        # Events notify the worker of new runs; this poll finds a run after the loss of its event.
         "PREFECT_WORKER_QUERY_SECONDS": "15",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
         # The server requires no CSRF token; otherwise every client would request one first, three times in each run.
         "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
-        # So the server responds while its disk is full: what it refused for a minute, it may accept then.
+        # The server responds with 500 while its disk is full, and may accept a later attempt.
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
@@ -109,7 +109,7 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
 
 
 def unusable_variables() -> dict[str, str]:
-    """Return the variables of the environment with which the HTTP client refuses to start, and what is wrong with each."""
+    """Return the variables of the environment with which the HTTP client refuses to start, with the problem of each."""
     variables = {
         name: f"{what} not found" for name, what in _AUTHORITIES.items() if not Path(os.environ.get(name, "/")).exists()
     }
@@ -129,7 +129,7 @@ def _is_proxy(value: str) -> bool:
 
 
 def _of_joined_host(home: Home) -> dict[str, str]:
-    # Events report new runs. Each poll for those whose event was lost costs the server of all hosts a request.
+    # Events report new runs. Each poll for runs with a lost event costs the server of all hosts a request.
     return {"PREFECT_API_SSL_CERT_FILE": authorities(home), "PREFECT_WORKER_QUERY_SECONDS": "60"}
 
 

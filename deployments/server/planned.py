@@ -22,7 +22,7 @@ _SYNCS = {"name": {"like_": "sync-"}}
 """The flows of sources."""
 _PAGE = 100
 _PAGES = 5
-"""Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
+"""Pages read. They lack the next run of a source only if hundreds of other runs are planned before it."""
 
 
 def read_report(state: Running, source: str | None = None, runs: int = 5) -> ServerReport | None:

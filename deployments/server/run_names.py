@@ -2,7 +2,7 @@
 
 A run is named by its flow when it starts. A planned run starts later, and a run that another one covers never starts.
 
-A run does not take over the state tag of its deployment, which tells of the syncs before it.
+A run does not take over the state tag of its deployment, which describes earlier syncs.
 """
 
 from __future__ import annotations

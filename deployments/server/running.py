@@ -84,7 +84,7 @@ def running(home: Home) -> Running | None:
 
 
 def shared_server(home: Home, membership: Membership) -> Running:
-    """Return what a command needs to ask the server of all hosts, also while this host is stopped."""
+    """Return the access of a command to the server of all hosts, also while this host is stopped."""
     now = datetime.now(UTC)
     return Running(0, 0, now, 0, 0, auth_string(home), server=membership.server, authorities=authorities(home))
 
@@ -105,7 +105,7 @@ def transition(home: Home) -> str | None:
 
 
 def require_running(home: Home) -> Running:
-    """Return the running system. Raises TryAgain if there is none here or it starts or stops, Refused if it is elsewhere."""
+    """Return the running system. Raises TryAgain if none runs here or it starts or stops, Refused if it runs elsewhere."""
     if changes := transition(home):
         raise TryAgain(f"still {changes}; try again in a minute")
     if server := running(home):

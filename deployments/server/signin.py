@@ -1,6 +1,6 @@
 """Signing in to the Prefect UI by a one-time link.
 
-The UI keeps its login in the storage of the browser, where only a page of its own origin can put it. `/signin?key=…` is that
+The UI keeps its login in the storage of the browser, which only a page of the same origin can write. `/signin?key=…` is such a
 page: it stores the login and continues to the UI, or to the page of Catchment that led here. A browser without a login is sent
 to `/signin`, which shows how to get a link. Prefect's form stays at `/login`.
 """

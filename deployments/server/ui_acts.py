@@ -1,6 +1,6 @@
 """Record actions in the Prefect UI in the history, with the actor `prefect`: run, cancel, switch off and on.
 
-Only requests of browsers are recorded. Programs such as Prefect's commands cannot be told from our own workers.
+Only requests of browsers are recorded. Requests of programs such as Prefect's commands look like those of our own workers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The API fields of a deployment that a file in the format of prefect.yaml describes.
 
-The fields equal those of `prefect deploy`. What Prefect computes by importing the flow is read from the file beside the flow's
-module (`flows/obsidian.json`), because the import takes a second. `python -m tests.golden.flows` writes these files.
+The fields equal those of `prefect deploy`. Prefect computes some of them by importing the flow, which takes a second. Here they
+are read from the file beside the flow's module (`flows/obsidian.json`). `python -m tests.golden.flows` writes these files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bring the server's deployments in line with a file, through Prefect's API, and keep what was changed in the UI."""
+"""Bring the server's deployments in line with a file, through Prefect's API, and keep the changes that were made in the UI."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def deploy(
 ) -> dict[str, str]:
     """Deploy the named sources, or all; or those of another file in the format of prefect.yaml. May be called again.
 
-    Skips deployments whose definition has not changed since the last deploy. Without names, the deployments of sources
+    Skips deployments with the same definition as at the last deploy. Without names, the deployments of sources
     that left the file are deleted. An older sources file is migrated first. Concurrent calls wait for each other.
 
     A joined host deletes only its own deployments, and leaves those of other hosts as they are, unless it `takes_over` the
@@ -120,7 +120,7 @@ def _of_host(home: Home, chosen: DeploymentDefinition, membership: Membership) -
 def _of_others(
     rows: Collection[Mapping[str, Any]], chosen: Collection[DeploymentDefinition], membership: Membership
 ) -> dict[str, str]:
-    """The host of each deployment that another host has deployed. A source has one name, whatever its kind."""
+    """The host of each deployment that another host has deployed. The name of a source is unique among all kinds."""
     names = {definition.name for definition in chosen}
     hosts = {row["name"]: other_host_of(row, membership) for row in rows if row["name"] in names}
     return {name: host for name, host in hosts.items() if host}

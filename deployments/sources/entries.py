@@ -1,4 +1,4 @@
-"""New and changed entries of the sources file, from what an operator typed. Nothing is written."""
+"""New and changed entries of the sources file, from an operator's input. Writes no file."""
 
 from __future__ import annotations
 

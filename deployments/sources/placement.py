@@ -50,7 +50,7 @@ def of_another(name: str, host: str) -> str:
 
 
 def bound_by(settings: SourceSettings) -> str:
-    """What of a source exists on one machine only: the name of the setting with its path or secret; empty for none."""
+    """Return the name of the setting that binds a source to one machine, by a path or a secret; empty without one."""
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
         is_secret = SecretReference in (field.annotation, *get_args(field.annotation))

@@ -167,7 +167,7 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
 
 def complaint(file: Outline, error: ValidationError, model: type[BaseModel], within: Location = ()) -> ConfigError:
     """Describe the first error in one line, with the number of further ones. Never repeats a value of the file."""
-    # An unknown key often explains a missing one, so it comes first.
+    # An unknown key often explains a missing one, so report it first.
     details = sorted(error.errors(include_input=False), key=lambda detail: detail["type"] != "extra_forbidden")
     first = details[0]
     location = (*within, *first["loc"])

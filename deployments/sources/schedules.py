@@ -145,7 +145,7 @@ def _is_in(number: int, field: str, low: int, high: int, names: tuple[str, ...])
         first, dash, last = ends.partition("-")
         start = low if first == "*" else _number(first, low, names) or low
         stop = (_number(last, low, names) or high) if dash else high if first == "*" or step else start
-        # A range whose end precedes its start wraps around.
+        # A range with its end before its start wraps around.
         if stop < start or (start <= number <= stop and (number - start) % int(step or 1) == 0):
             return True
     return False

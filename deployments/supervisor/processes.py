@@ -13,7 +13,7 @@ import psutil
 
 
 class Orphans:
-    """Zombies whose parents have exited. If this process is pid 1, it inherits them and reaps them here."""
+    """Zombies of parents that have exited. If this process is pid 1, it inherits them and reaps them here."""
 
     def __init__(self) -> None:
         self._ended: set[psutil.Process] = set()

@@ -1,6 +1,6 @@
 """`up` and `down`: keep the server, the worker and the web process running, and stop them with all their descendants.
 
-A joined host has no server of its own: its worker waits for the server of all hosts, and its page works meanwhile.
+A joined host runs no server: its worker waits for the server of all hosts, and its page works meanwhile.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class _Supervisor:
                 self._open_page()
 
     def _open_page(self) -> None:
-        """Record the system, so that `up` returns, and start the page, whose imports must not slow the others down."""
+        """Record the system, so that `up` returns, and start the page last: its imports must not slow the others down."""
         self._record()
         self._announce(f"Page: {self._state.page_url}")
         self._web_mark = copies_in_memory.mark(self._home)
@@ -356,7 +356,7 @@ class _Supervisor:
             self._record()
 
     def _kill_unresponsive(self) -> None:
-        """Kill an unresponsive server or web process. It is restarted like one that died."""
+        """Kill an unresponsive server or web process. It is then restarted, as after a crash."""
         for child, silence in ((self._server, self._silence), (self._web, self._web_silence)):
             if child is None or child.process is None:
                 silence.reset()

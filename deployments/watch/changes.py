@@ -39,7 +39,7 @@ class ChangedPaths:
             return None if changes is None else ChangeHint(frozenset(changes[0]), changes[1])
 
     def give_back(self, source: str, hint: ChangeHint | None) -> None:
-        """Record again what `take` returned, because the run that took it read nothing."""
+        """Record again the hint that `take` returned, because its run read no items. None: any path may have changed."""
         if hint is None:
             self.add_all(source)
         else:

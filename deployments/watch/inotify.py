@@ -1,4 +1,4 @@
-"""The inotify of Linux: how it is opened, its limits, and what this user has taken of them."""
+"""Linux's inotify: a descriptor, the limits of the kernel, and the share of them that this user's processes use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths of a source trigger a sync: those that its connector lists, and the ignore files that decide the listing."""
+"""The paths of a source that trigger a sync: the paths that its connector lists, and the ignore files that it reads."""
 
 from __future__ import annotations
 

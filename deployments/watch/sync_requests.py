@@ -79,7 +79,7 @@ class Server:
         try:
             return send(self._connection())
         except ServerUnreachable as error:
-            # The server may come back on another port.
+            # A restarted server may use another port.
             self.close()
             raise TryAgain("the Prefect server does not respond") from error
 

@@ -168,7 +168,7 @@ class Watcher:
         return self._descriptor
 
     def _reload(self) -> None:
-        """Read the sources file if it changed. An invalid file changes nothing."""
+        """Read the sources file if it changed. An invalid file is ignored."""
         signature = _signature(self._home)
         if signature == self._file:
             return

@@ -166,7 +166,7 @@ class Receiver:
         return True
 
     def _reload(self, now: float) -> None:
-        """Read the sources file. An invalid file changes nothing."""
+        """Read the sources file. An invalid file is ignored."""
         self._reload_at = now + _RELOAD_SECONDS
         try:
             entries = SourcesFile.load(self._home.sources_file).entries

@@ -71,7 +71,7 @@ async def listen(
     deployments_changed: Callable[[], object],
     warn: Callable[[str], None],
 ) -> None:
-    """Follow the server's events of a work pool, forever. The slow poll finds runs whose events were lost."""
+    """Follow the server's events of a work pool, forever. If events are lost, the slow poll finds their runs."""
     names = EventNameFilter(name=[*_RUNNABLE, *_OF_DEPLOYMENTS, CANCELLING])
     of_pool = EventAnyResourceFilter(id=[f"prefect.work-pool.{pool}"])
     reachable = True

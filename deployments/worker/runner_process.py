@@ -41,7 +41,7 @@ from tasks.hints import ChangeHint
 _SILENT_SECONDS = 60.0
 """Time without a heartbeat after which a runner counts as hanging."""
 _MOST_MEMORY = 2_000_000_000
-"""Bytes of resident memory at which the runner is restarted. The parsers have limits of their own."""
+"""Bytes of resident memory at which the runner is restarted. The parsers have separate limits."""
 
 
 class RunnerProcess:

@@ -165,7 +165,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             state = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
         finally:
             if self.watcher and source and state != COMPLETED.name:
-                # A run that ended otherwise may have missed changes, unless it read nothing: those are used up by no run.
+                # A run with another end may have missed changes, so all paths count as changed. If it read no items, only its
+                # own hint is recorded again.
                 self.watcher.changes.give_back(source, hint if state in _READ_NOTHING else None)
         # The state is set already. With a status code Prefect would set it again, less precisely.
         return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
@@ -256,7 +257,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             await self.client.update_flow_run_labels(flow_run_id, {HOST_LABEL: self.membership.name})
 
     def _emit_flow_run_submitted_event(self, configuration: BaseJobConfiguration) -> Event | None:
-        """Emit nothing at the start and the end of a run: its states say the same, and each event is 8 rows."""
+        """Emit no event at the start and the end of a run: its states have the same information, and each event is 8 rows."""
 
     async def _start_runner(self) -> None:
         await self._runner.prepare()
@@ -286,7 +287,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 self._bell.ring()
 
     async def _find_cancelled(self) -> None:
-        """Stop the runs whose cancellation no event reported."""
+        """Stop the cancelled runs that no event reported."""
         if not self._live.executed:
             return
         cancelling = FlowRunFilter(

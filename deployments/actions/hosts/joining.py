@@ -39,7 +39,7 @@ _DATABASE = "CATCHMENT_DATABASE_URL"
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """What `catchment join` was given. `server`, `ledger`: addresses; `name`: empty for the name of the machine.
+    """The arguments of `catchment join`. `server`, `ledger`: addresses; `name`: empty for the name of the machine.
 
     `authority`: a file of certificate authorities, which then are the only trusted ones. `login`: a secret reference.
     """
@@ -149,7 +149,7 @@ def _require_nothing_to_lose(home: Home, url: str) -> None:
 
 
 def _place(url: str) -> tuple[str | None, ...]:
-    """Return what distinguishes a database from others, without the options of the connection."""
+    """Return the parts of an address that identify its database, without the options of the connection."""
     if not addresses.is_postgresql(url):
         return (url,)
     options = addresses.postgresql(url)
@@ -200,7 +200,7 @@ def _check_server(state: Running) -> float:
 
 
 def _take_lease(client: Client) -> None:
-    """Take a lease, and give it back: the server keeps both leases and events in Redis, and its health says nothing of it."""
+    """Take a lease, and give it back. The server keeps leases and events in Redis, which its health check does not cover."""
     slots = {"names": [_LEASE], "slots": 1, "lease_duration": 60}
     lease = client.post("/v2/concurrency_limits/increment-with-lease", json=slots).raise_for_status().json()
     client.post("/v2/concurrency_limits/decrement-with-lease", json={"lease_id": lease["lease_id"]}).raise_for_status()

@@ -127,7 +127,7 @@ def _sources(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _clear(client: Client, name: str, rows: list[dict[str, Any]], remaining: Collection[dict[str, Any]] = ()) -> None:
-    """Delete deployments of a host, and its queue unless those that are kept use it."""
+    """Delete deployments of a host, and its queue unless a remaining deployment uses it."""
     for row in rows:
         client.delete(f"/deployments/{row['id']}").raise_unless_missing()
     if not any(row["work_queue_name"] == queue_for(name) for row in remaining):
@@ -139,7 +139,7 @@ def _queue(name: str) -> str:
 
 
 def _delete_copies(home: Home) -> None:
-    """Delete what this disk has of the library: parsed and raw content, plans, and copies of repositories."""
+    """Delete the data of the library on this disk: parsed and raw content, plans, and copies of repositories."""
     for base in (home.cache, home.raw):
         for file in home.path.glob(f"{base.name}*"):
             file.unlink(missing_ok=True)
