@@ -93,7 +93,7 @@ def located(reference: str) -> str:
 
 
 def summary(counts: Mapping[str, int], *, is_complete: bool = True) -> str:
-    """Return the result of a sync in words: "3 added or updated, 1 moved", or "nothing to do" if it is complete."""
+    """Return the result of a sync in words: "3 added or updated, 1 moved". A complete one without changes: "nothing to do"."""
     if "undoes" in counts:
         return f"undid sync {counts['undoes']}"
     parts = [f"{counts[key]} {words}" for key, words in _SUMMARY.items() if counts.get(key)]

@@ -28,7 +28,7 @@ def names(kind: str) -> Callable[[str], list[str]]:
 def query(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete a filter of a search, or its value."""
     before = list(ctx.params.get("words") or ())
-    # For bash, a colon is a word of its own, and only the part behind it is replaced.
+    # For bash, a colon is a separate word, and only the part behind it is replaced.
     if incomplete == ":":
         return _values(before[-1:], "")
     if before[-1:] == [":"]:

@@ -19,7 +19,7 @@ _EXAMPLES: Final = re.compile(r"^(?=Examples?:)", re.MULTILINE)
 
 
 class Command(TyperCommand):
-    """A command whose help page follows our format."""
+    """A command with a help page in our format."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line, with `NAME` in place of typer's `{NAME}`."""
@@ -40,7 +40,7 @@ class Group(TyperGroup):
     """A group of commands, listed in the sections that `rich_help_panel` names."""
 
     default: str | None = None
-    """The command whose name may be left out."""
+    """The command that runs if the first argument names no command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name, as typer does."""
@@ -67,7 +67,7 @@ class Group(TyperGroup):
 
 
 class CommandGroup(typer.Typer):
-    """A `typer.Typer` whose commands and help pages follow our format."""
+    """A `typer.Typer` with commands and help pages in our format."""
 
     def __init__(self, help: str, *, default: str | None = None, **settings: Any) -> None:  # noqa: A002 - typer's name
         kind = type("GroupWithDefault", (Group,), {"default": default})

@@ -1,6 +1,6 @@
 """Output of the command line: tables, fields, JSON, times and counts.
 
-All text passes through `clean`: titles, names and snippets come from untrusted files and could contain terminal control
+All text passes through `clean`: titles, names and snippets are from untrusted files and could contain terminal control
 sequences. No heavy module is imported, because the quickest commands need these functions.
 """
 
@@ -234,7 +234,7 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, stat
     """Write an aligned table. On a terminal it fits the width: the last column wraps, then others are left out or shortened.
 
     Args:
-        states: Columns whose cells are states, shown in the colour of the state.
+        states: Columns of states. Each cell has the colour of its state.
     """
     limit = _line_width()
     columns = _fitted([(header, *map(_cell, cells)) for header, *cells in zip(headers, *rows, strict=True)], limit)
@@ -277,7 +277,7 @@ def bar(share: float, width: int = 20) -> str:
 
 
 def spark(values: Sequence[float | None]) -> str:
-    """Return a line of blocks whose heights are the values from 0 to the largest. A missing value is a space."""
+    """Return a line of blocks. Their heights show the values, from 0 to the largest. A missing value is a space."""
     blocks = "▁▂▃▄▅▆▇█" if _is_utf8() else "_.-:=+*#"
     most = max((value for value in values if value is not None), default=0.0) or 1.0
     return "".join(" " if value is None else blocks[min(7, int(8 * max(value, 0.0) / most))] for value in values)

@@ -131,7 +131,7 @@ def needs_server() -> Running:
 
 
 def desk() -> Desk:
-    """Return what the operator's actions need (`deployments.actions`)."""
+    """Return the desk for the operator's actions (`deployments.actions`)."""
     from deployments.actions.desk import Desk
 
     return Desk(home(), reading, writing)

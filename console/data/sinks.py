@@ -252,7 +252,7 @@ def export(
 
 
 def _is_agreed(kind: str, place: str) -> bool:
-    """Ask whether documents may be sent to another machine, if that is the place and somebody is there to answer."""
+    """Ask for permission to send documents to another machine; False if the place is on this one or without a terminal."""
     from sinks import host_elsewhere
 
     host = host_elsewhere(kind, place)
@@ -263,7 +263,7 @@ def _is_agreed(kind: str, place: str) -> bool:
 
 
 def say_when() -> None:
-    """Say what deliveries wait for, if Catchment does not run."""
+    """Print how to start deliveries, if Catchment does not run."""
     if not session.running():
         render.say("Catchment does not run; to start deliveries: `catchment up --detach`")
 

@@ -1,6 +1,6 @@
 """`catchment open`: show a document in the program that it belongs to.
 
-No shell is involved, and only addresses of known schemes are passed on: the names in them come from strangers.
+No shell is involved, and only addresses of known schemes are passed on, because the names in them are untrusted.
 """
 
 from __future__ import annotations

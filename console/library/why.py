@@ -146,7 +146,7 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
 
 
 def _of_feed(address: str, entries: Mapping[str, SourceEntry]) -> list[str]:
-    """Return what web sources know of the address of a feed or list, which is no item while it can be read."""
+    """Return the facts of web sources about the address of a feed or list, which is not an item while it can be read."""
     from connectors.web.address import host_of, normalized
     from connectors.web.hosts import failing_since
     from connectors.web.marks import HOST, READ

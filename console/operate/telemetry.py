@@ -1,4 +1,4 @@
-"""`catchment telemetry`: what is measured."""
+"""`catchment telemetry`: the metrics."""
 
 from __future__ import annotations
 

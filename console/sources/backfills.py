@@ -335,7 +335,7 @@ def _plan(
 
 
 def _finished(numbers: Sequence[int]) -> list[Backfill]:
-    """Wait until these backfills do not run any more, and return them."""
+    """Wait until none of these backfills runs, and return them."""
     with session.reading() as ledger:
         while True:
             rows = [ledger.backfills.get(number) for number in numbers]

@@ -159,7 +159,7 @@ def is_agreed(entry: SourceEntry, *, agreed: bool = False, until: datetime | Non
     Args:
         given: True if the operator passed --consent.
 
-    Raises NoConsent if the operator declines. Without a terminal nothing is asked, and the action refuses.
+    Raises NoConsent if the operator declines. Without a terminal, it does not ask, and the action refuses.
     """
     from catchment.sync.preflight import scopes_of
 

@@ -1,4 +1,4 @@
-"""`catchment syncs`: the syncs, and what each changed in the library, by name."""
+"""`catchment syncs`: the syncs, and the changed items of each, by name."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ def _result(row: SyncRow) -> str:
 
 
 def summary(row: SyncRow) -> str:
-    """Return what a sync did, in words; empty for one that ended without a result."""
+    """Return the result of a sync in words; empty if it ended without a result."""
     return arguments.summary(row.summary, is_complete=row.outcome == "completed")

@@ -212,7 +212,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
             render.show_json(sources.source(ledger, session.home(), name, settings, report))
         return
     shown = _row(entry, _states(report))
-    # The runs of a paused or held source would read nothing.
+    # The runs of a paused or held source would read no items.
     is_planned = report and session.running() and shown.state == "active"
     planned = next(iter(report.runs.get(name, ())), None) if report and is_planned else None
     recent, unread = _recent(name), consent.unread_hosts(entry)

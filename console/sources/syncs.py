@@ -44,7 +44,7 @@ class RequestedSync:
 
 @dataclass(frozen=True)
 class EndedSync(RequestedSync):
-    """A sync that ended: the state and the message of its run, and what it did, by name."""
+    """An ended sync: the state and the message of its run, and its changes, by name."""
 
     state: str
     message: str
@@ -227,7 +227,7 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
 
 
 def _earlier(name: str, last: LastSync, started: datetime) -> str:
-    """Return what a sync shortly before did, for example that of the watcher, if the last one found nothing to do."""
+    """If the last sync found no changes, return the result of a sync shortly before, for example one of the watcher."""
     from catchment.views.sources import SourceView
 
     if arguments.summary(last.summary) == arguments.NOTHING:

@@ -55,7 +55,7 @@ def _planned(server: Running, name: str, most: int, *, is_scheduled: bool) -> tu
         if (report := read_report(server, name, most)) is None:
             raise TryAgain("the Prefect server does not respond; try again")
         wait = _wait(name, report)
-        # The server plans the runs of a held source, too, but they would read nothing.
+        # The server plans the runs of a held source, too, but they would read no items.
         runs = list(report.runs.get(name, ())) if wait is None else []
         if runs or not is_scheduled or wait or time.monotonic() > deadline:
             return runs, wait

@@ -1,4 +1,4 @@
-"""The first steps: what plain `catchment` shows, and `catchment init`, which leads from three questions to a search."""
+"""The first steps: the overview of plain `catchment`, and `catchment init`, which leads from three questions to a search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_SOURCES = "to add mail or web pages, press Ctrl-C and see: catchment sour
 
 
 def show_overview() -> None:
-    """Show what Catchment is, what is set up in this home, and the next command. Quick: reads no ledger."""
+    """Show a description of Catchment, the state of this home, and the next command. Quick: reads no ledger."""
     from deployments.server.running import running, transition
 
     home = session.home()
@@ -183,7 +183,7 @@ def _source_names(file: Path) -> list[str] | None:
 
 
 def _vaults() -> list[Path]:
-    """Return Obsidian's vaults, the last opened first: those that it lists itself, then in the usual folders."""
+    """Return Obsidian's vaults: first those in its list, the last opened first, then those in the usual folders."""
     home, opened = Path.home(), {}
     for file in (
         base_folder("XDG_CONFIG_HOME", ".config") / "obsidian" / "obsidian.json",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 50
 _ACTIONS = {"take out": "remove", "bring back": "restore", "set back": "revert", "left": "skip"}
-"""Words for the actions, whose values are part of the JSON output."""
+"""Words for the actions. Their values are part of the JSON output."""
 
 
 def undo(
