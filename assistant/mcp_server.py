@@ -228,7 +228,7 @@ async def _serve_stdio(home: Home) -> None:
     async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
 
         async def receive() -> None:
-            """Pass messages on, and answer what is not a message: the SDK ignores it, so that its sender would wait."""
+            """Pass messages on, and answer invalid data with an error: the SDK ignores it, so that its sender would wait."""
             async with sending:
                 async for message in reading:
                     if isinstance(message, SessionMessage):

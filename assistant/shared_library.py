@@ -341,7 +341,7 @@ def _explained(ledger: Ledger, home: Home, item: ItemRow) -> answers.ItemState:
     state: str = item.state
     is_read = item.job_state is JobState.SUCCEEDED or (item.job_state is JobState.SKIPPED and item.document is not None)
     if state == "present" and not is_read:
-        # It is present in its source, which does not say that it is in the library.
+        # It is present in its source, but may be missing in the library.
         state = item.job_state or "waiting"
     reason = because(ledger, item, waits.of_item(ledger, home, item), lambda moment: _moment(moment) or "unknown")
     return answers.ItemState(

@@ -1,4 +1,4 @@
-"""The sources that assistants may use: those whose setting `assistants` is true, also on other hosts. All others are kept."""
+"""The sources that assistants may use: their setting `assistants` is true, here or on another host. All others are kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FRESH_SECONDS = 5
 class Sharing:
     """Reads sources.yaml again whenever it has changed, so that a changed setting holds from the next call on.
 
-    What other hosts share is asked from the server every few seconds, and nothing of theirs is shared while it does not answer.
+    Requests the shared sources of other hosts from the server every few seconds. Shares none of them while it does not answer.
     """
 
     def __init__(self, home: Home) -> None:

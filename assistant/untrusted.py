@@ -33,7 +33,7 @@ _HARMLESS = "|".join(
         r"https?://[^\s<>\"'`=&\\|]*>",
     )
 )
-"""What may follow a `<`: these tags without attributes, comments, and addresses that are their own text."""
+"""Matches the harmless text after a `<`: these tags without attributes, comments, and addresses that are their own text."""
 _MARKUP = re.compile(rf"<(?=[a-z/!?])(?!{_HARMLESS})", re.IGNORECASE)
 _IMAGE = re.compile(r"!(?=\[)(?!\[\[(?!//)[^\[\]\n:\\]*\]\](?![(\[]))")
 """The start of an image, but not of an embedded note such as ![[Statutes#Water]]."""

@@ -1,4 +1,4 @@
-"""The end of a run that failed, whatever its flow: a state with a reason, and a name.
+"""The end of a failed run of any flow: a state with a reason, and a name.
 
 A failure of Catchment itself (a lost server, a busy ledger, a full disk, missing memory) ends the run `Crashed`: the worker
 resumes crashed runs (`deployments.runs.recovery`), and leaves failed ones to their schedules.
@@ -37,7 +37,7 @@ def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | Stat
         except Exception as error:
             state = _state_after(error)
             end = "failed" if state is None else str(state.name).lower()
-            # The server may be what failed.
+            # The failure may be one of the server.
             with suppress(httpx.HTTPError):
                 await name_run(f"{str(flow_run.name).partition(':')[0]}: {end}")
             if state is None:

@@ -84,7 +84,7 @@ class Chroma:
         raise _unusable()
 
     def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
-        """Delete all earlier passages first, because a shorter document has fewer. The version comes last."""
+        """Delete all earlier passages first, because a shorter document has fewer. Write the version last."""
         numbers = [*removed, *(document.id for document in changed)]
         where = {"document": {"$in": numbers}}
         self._ask("POST", f"{_API}/{self._documents}/delete", {"where": where})

@@ -1,8 +1,8 @@
 """A folder of Markdown files, one for each document, in a folder for each source.
 
 Files are named as people know the documents: a file of a folder or vault by its path, others by date and title. The database
-`.catchment/index.db` has the file of each document. A file is ours if the database has it; if that is lost, the IDs in the
-files tell. Other files are not touched, and no link is followed.
+`.catchment/index.db` has the file of each document. A file is ours if the database has it, or, after a loss of the database, if
+it contains an ID of ours. Other files are not touched, and no link is followed.
 """
 
 from __future__ import annotations

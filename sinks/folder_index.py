@@ -29,7 +29,7 @@ _TABLES = (
 
 
 class WrittenFile(NamedTuple):
-    """What was written to the file of a document."""
+    """The written state of the file of a document."""
 
     version: str
     size: int
@@ -45,7 +45,7 @@ class FileMove(NamedTuple):
 
 
 class NamePlan(NamedTuple):
-    """The names of changed documents, the moves of others by ID, and names whose files have to be removed before both."""
+    """The names of changed documents, the moves of others by ID, and the names of files that must be removed before both."""
 
     names: Mapping[int, str]
     moves: Mapping[int, FileMove]
@@ -61,8 +61,8 @@ class _Row(NamedTuple):
 class FolderIndex:
     """The index of a folder sink. Raises sqlite3.Error.
 
-    From a plan to its end, its documents have no version here, and the names that they left stay known as ours. So a kill in
-    between loses nothing but time.
+    From a plan to its end, its documents have no version here, and the names that they left stay known as ours. A kill in
+    between therefore costs only time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +95,7 @@ class FolderIndex:
             self._database.execute(f"PRAGMA user_version = {_VERSION}")
 
     def files(self, after: int, last: int) -> Iterator[tuple[int, str, WrittenFile | None]]:
-        """Yield ID and name of each file, and what was written to it."""
+        """Yield ID and name of each file, and its written state; None during a plan."""
         query = "SELECT id, name, version, size, modified FROM files WHERE id > ? AND id <= ?"
         for number, name, *written in self._database.execute(query, (after, last)).fetchall():
             yield number, name, None if written[0] is None else WrittenFile(*written)
@@ -103,9 +103,9 @@ class FolderIndex:
     def plan(
         self, planned: Mapping[int, str], removed: Collection[int], is_foreign: Callable[[str, int], bool]
     ) -> NamePlan:
-        """Give each changed document the name that it can have, and those that became free to others that want them.
+        """Give each changed document the best free name, and give names that became free to other documents that want them.
 
-        `is_foreign`: whether something that was never ours has a name, which is not for a document with this ID.
+        `is_foreign`: whether a file that was never ours has this name, so that the document with this ID cannot have it.
         """
         with self._transaction():
             planning = _Planning(self._database, planned, removed, is_foreign)
@@ -228,7 +228,7 @@ class _Planning:
                 return
 
     def _waiting(self) -> int | None:
-        """Return the first document that wants a freed name more than the one that it has."""
+        """Return the first document for which a freed name is better than its present one."""
         while self._freed:
             key = self._freed.pop()
             query = "SELECT rank, id, name FROM files WHERE folded = ?"

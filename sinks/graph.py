@@ -30,7 +30,7 @@ _PORT = 7687
 _DIRECT = ("bolt", "bolt+s", "bolt+ssc")
 """Schemes of connections to the given host. With the others, the server names the hosts that receive the documents."""
 _NOT_HERE = ("Security", "DatabaseNotFound", "Unauthorized")
-"""Parts of the codes of errors that say nothing about a document."""
+"""Parts of the codes of errors that are not about a document."""
 
 
 class Graph:

@@ -27,7 +27,7 @@ _MOST_FRONTMATTER = 1 << 20
 _FILES = ("local_files", "obsidian")
 _GIVEN = ("created", "date", "date created", "created_at", "creation date")
 _OWN = frozenset({"source", "item", "url", "catchment"})
-"""Properties that tell where a copy comes from. Those of the original have another name."""
+"""Properties with the origin of a copy. Properties of the original with these names are renamed."""
 
 
 def file_name(document: DocumentCopy) -> str:
@@ -51,7 +51,7 @@ def alternative(name: str, number: int, rank: int) -> str:
 
 
 def folded(name: str) -> str:
-    """Return what names have in common that a disk may confuse."""
+    """Return a form of a name that is equal for all names that a disk may confuse with it."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 

@@ -64,7 +64,7 @@ class JsonLines:
         return stamp if state == self._state() else f"{stamp} altered"
 
     def _state(self) -> str:
-        """Return a digest of the names, sizes and times of the files, which no document's version tells."""
+        """Return a digest of the names, sizes and times of the files, which reveals changes from outside."""
         with translated():
             files = [(path.name, path.lstat()) for path in sorted(self._root.glob(f"*.{self._ending}"))]
         facts = [(name, status.st_size, status.st_mtime_ns) for name, status in files]

@@ -29,7 +29,7 @@ class MarkdownText(NamedTuple):
 
 
 DONE, ENDED_EARLY = 100.0, "ended early"
-"""The percentage of a completed sync, and the description of the progress of another one that has ended."""
+"""The percentage of a completed sync, and the description of the progress of a sync that has ended in another state."""
 NOTHING = "Nothing is in quarantine."
 SHOWN = 100
 """Maximum number of items that the quarantine lists."""

@@ -153,5 +153,5 @@ def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _coalesced(run: UUID) -> State[None]:
-    """The final state of a run whose work `run` does."""
+    """The final state of a run after `run` has taken over its work."""
     return COALESCED.because(f"Continued by run {run}")

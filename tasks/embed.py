@@ -68,7 +68,7 @@ async def embed_passages() -> State[Any]:
 
 @dataclass(eq=False, slots=True)
 class _Embedding:
-    """The child process of a run, and what it reported."""
+    """The child process of a run, and its reports."""
 
     run: str | None
     counts: EmbeddingCounts | None = None

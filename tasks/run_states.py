@@ -18,7 +18,7 @@ ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 """Types of the states in which the server believes that a process executes the run."""
 
 UNREPORTED = "could not report its state, because the Prefect server did not respond"
-"""The problem of a run whose state the server refused, for example on a full disk."""
+"""The problem of a run if the server refused its state, for example on a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
