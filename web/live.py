@@ -1,7 +1,7 @@
 """Live parts of pages: one poller for all tabs, and for each visible tab a stream of server-sent events.
 
 An event of a page is `[[id, html], …]`: its parts that changed, by the ID of their element. The ID of an event names the
-state of all parts. A tab that reconnects with this ID gets each part that has changed since, and without it every part.
+state of all parts. A tab that reconnects with the ID of the present state gets only later changes; any other gets every part.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class WebListing:
         self._due: list[Target] = []
         """The pages that feeds and lists name."""
         self._walked: set[str] = set()
-        """The seeds whose addresses are all targets."""
+        """The seeds that are done: each address in them is a target."""
         self._unjoined: set[str] = set()
         """The feeds that were recognized only after the page of one of their entries was recorded."""
         self._is_cut = False

@@ -52,7 +52,7 @@ _LOOK_BACK = timedelta(minutes=10)
 
 
 class RecoveryRounds:
-    """Corrects the runs and syncs that the worker does not execute. `live` are its runs, including those that are starting.
+    """Corrects the runs and syncs that the worker does not execute. `live` are its runs, including starting ones.
 
     While `looking` is held the worker starts no run. `has_ended(owner, run)`: whether the owner of a sync in the ledger is
     the worker's runner and does not execute the run; called in a thread.

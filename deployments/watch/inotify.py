@@ -1,4 +1,4 @@
-"""Linux's inotify: a descriptor, the limits of the kernel, and the share of them that this user's processes use."""
+"""Open Linux's inotify, and read its limits for each user and the present use by this user."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _conversation(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 
 def _page_range(view: ReadingView, bodies: Mapping[int, str]) -> tuple[int, int]:
-    """Return the first and last index of the messages, around the shown one, whose texts fit into a page."""
+    """Return the first and last index of the messages around the shown one, as many as fit into a page."""
     documents = [entry.message.document for entry in view.conversation]
     first = last = documents.index(view.shown.document)
     room = _MOST_HTML - len(bodies[documents[first]])

@@ -140,7 +140,7 @@ class Objects:
         create_empty(self._empty, long_hashes=len(name.partition(":")[0]) > _SHORT)
 
     def _without_missing(self, old: str, new: str, exact: list[Difference]) -> list[Difference]:
-        """Detect renames again without the files whose content is missing; these keep their result from `exact`."""
+        """Detect renames again without the files that lack content; these keep their result from `exact`."""
         unmatched = {
             diff: diff.entry.blob if diff.entry else diff.lost for diff in exact if not (diff.was and diff.entry)
         }
