@@ -32,7 +32,7 @@ _PART = 500
 _AT_ONCE = 20
 """STATUS commands sent before the first response is read."""
 _FLAGS_WATCHED = 500
-"""Number of newest messages that report their flags again if the server does not count changes.
+"""Number of newest messages with flags that are reported again if the server does not count changes.
 
 A deep sync reports all flags.
 """
