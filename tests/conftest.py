@@ -40,9 +40,9 @@ _ONE_SERVER = {
     "tests/deployments/watch/test_on_server.py": "server",
     "tests/deployments/worker": "server",
 }
-"""Files and folders whose tests share one server, by its name: a start takes 8 s of processor time.
+"""Files and folders of tests that share one server, by its name: a start takes 8 s of processor time.
 
-The tests of a group run one after the other. The flows have a server of their own, beside the longest group.
+The tests of a group run one after the other. The flows have a separate server, beside the longest group.
 """
 _MARK = re.compile(r"\bmark\.(\w+)")
 
@@ -74,7 +74,7 @@ def cannot_select(expression: str, module: str, fixtures: str = "") -> bool:
     """Return whether a marker expression deselects every test of a module, judged by its source text alone.
 
     Every test has the marks of a `pytestmark` line. It may have each other mark of the module, or of the `fixtures`
-    in its folder's conftest.py. An expression with more than `and`, `or`, `not` and parentheses excludes nothing.
+    in its folder's conftest.py. An expression with more than `and`, `or`, `not` and parentheses excludes no test.
     """
     if not re.fullmatch(r"[\w\s()]+", expression):
         return False
@@ -90,12 +90,12 @@ def cannot_select(expression: str, module: str, fixtures: str = "") -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what takes longest first: at the end, it would keep one process busy while the others are idle."""
+    """Run the slowest tests first: at the end, they would keep one process busy while the others are idle."""
     slow = {
         item.path for item in items if any(map(item.get_closest_marker, ("server", "acceptance", "faults", "browser")))
     }
     items.sort(key=lambda item: (_shared_server(item.nodeid) is None, item.path not in slow))
-    # What was imported and collected stays until the end. Searching it for garbage again would take a second in 25.
+    # Imported and collected objects stay until the end. Searching them for garbage again would take a second in 25.
     gc.freeze()
 
 
@@ -165,7 +165,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture(scope="session")
 def server_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """The home of `server`; tests share it, so each uses names of its own."""
+    """The home of `server`; tests share it, so each uses its own names."""
     home = Home(tmp_path_factory.mktemp("server") / "home")
     lay_tables(home.path)
     return home

@@ -23,7 +23,7 @@ from tests.hits import find_hits
 from tests.waiting import until
 
 ALTERED = {"PYTHONPATH": str(PROJECT / "tests" / "altered")}
-"""The environment of a system whose processes import `tests/altered`."""
+"""The environment of a system that imports `tests/altered` in all its processes."""
 UNHURRIED = ALTERED | {"REST_SECONDS": "0.5"}
 """The environment of a system in which a small sync of a source with the preset `local` can be interrupted midway."""
 
@@ -91,5 +91,5 @@ def reboot(person: Person) -> None:
         assert ledger.execute("UPDATE syncs SET owner = ? WHERE outcome IS NULL", (earlier,)).rowcount
     state = person.home / "run" / "up.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"identity": earlier, "pid": os.getpid()}))
-    # A partial file of the server, left by a process whose pid is reused.
+    # A partial file of the server, left by a dead process; another process has its pid now.
     (person.home / "prefect" / "concurrency_leases" / "expirations.lock").write_text(str(os.getpid()))

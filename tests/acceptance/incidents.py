@@ -1,4 +1,4 @@
-"""What a running system says about its incidents by command, page, metrics and event; a mail account that can fail."""
+"""The incidents of a running system as commands, page, metrics and events show them; a mail account that can fail."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def without_meaning(person: Person) -> Person:
 
 @contextlib.contextmanager
 def upright(person: Person) -> Iterator[Person]:
-    """A user whose server and worker are up; they are stopped at the end."""
+    """A user with a running server and worker; they are stopped at the end."""
     person("up", "--detach").ok()
     try:
         yield person

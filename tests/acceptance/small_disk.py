@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 @contextmanager
 def small_disk(home: Path, *, folder: str = "", megabytes: int = 20) -> Iterator[Person]:
-    """A user whose home, or one folder of it, is on a small disk. Needs root for a private mount namespace."""
+    """A user with the home, or one folder of it, on a small disk. Needs root for a private mount namespace."""
     disk = home / folder
     disk.mkdir(mode=0o700, parents=True)
     options = f"size={megabytes}m,mode=0700"

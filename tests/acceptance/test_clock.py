@@ -45,7 +45,7 @@ def person(clock: WallClock, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def large(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault whose sync takes a while."""
+    """A vault large enough for a sync that takes a while."""
     vault = tmp_path_factory.mktemp("large") / "vault"
     generate(vault, _NOTES)
     person("sources", "add", "obsidian", vault, "--name", _LARGE, "--set", "preset=local").ok()
@@ -87,7 +87,7 @@ def test_set_back_by_two_hours_in_the_middle_of_a_sync(
     settled(person)
     (found,) = [finding for finding in person("doctor", "--json").json["findings"] if finding["probe"] == "clock"]
     assert found["verdict"] == "warn"
-    # File times come from the system clock, which no test sets; for these processes they are an hour ahead.
+    # No test sets the system clock, from which file times come; these processes see file times an hour ahead.
     assert found["message"].startswith("the clock of the disk differs by +3600 s")
     # The schedule follows the new clock.
     until(lambda: planned_and_done(person), bool)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """A user without any state, whose demo state has its own folder."""
+    """A user without any state; the state of the demo has a separate folder."""
     return Person(tmp_path_factory.mktemp("demo") / "state")
 
 

@@ -27,6 +27,6 @@ def test_small_sources_finish_during_a_large_sync(tmp_path: Path, monkeypatch: p
     large, *small = (source["done"] for source in figures["sources"])
     assert max(small) < large
     assert len(figures["due"]) == len(_SIZES)
-    # The queue shares time, not items: how many items a second brings in depends on what else the machine does.
+    # The queue shares time, not items: the number of items per second also depends on other load on the machine.
     for worked, due in zip(figures["worked"], figures["due"], strict=True):
         assert abs(worked - due) <= _QUANTUM + figures["longest_step"], figures

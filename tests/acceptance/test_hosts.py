@@ -1,4 +1,4 @@
-"""Two hosts on one Prefect server with one library: where sources run, moves, and what happens when a host dies."""
+"""Two hosts on one Prefect server with one library: where sources run, how they move, and how a dead host is replaced."""
 
 from __future__ import annotations
 
@@ -195,9 +195,9 @@ def test_sources_run_where_they_can(together: Together) -> None:
 
 
 def test_killed_host_is_replaced_where_possible(together: Together) -> None:
-    """What the dead host read in `any` continues on the other one; its own sources wait, and come with a move."""
+    """The other host continues the sync of an `any` source; the dead host's own sources wait until they are moved."""
     site = together.site
-    # A page of its own: that of the first test is not due again.
+    # A separate page: the page of the first test is not due again.
     address = f"{site.address}?slow"
     together.attic("sources", "add", "web", address, "--name", "slow", "--consent", "--on", "any").ok()
     site.gate.clear()

@@ -79,7 +79,7 @@ def is_over(person: Person, *reasons: str) -> None:
         lambda: {*reasons}.difference(open_reasons(person), page_reasons(person), metric_reasons(person)),
     )
     both = {(event, reason) for event in ("opened", "closed") for reason in reasons}
-    # What opened on a full disk had no number yet.
+    # Incidents that opened on a full disk had no number yet.
     until(lambda: {event[:2] for event in events(person)}, lambda found: both <= found, seconds=_SECONDS)
 
 
@@ -106,7 +106,7 @@ def test_several_faults_at_once_are_told_apart(person: Person, mail: Dovecot, tm
     within(person, "rm", f"{person.home}/fill")
     is_over(person, "disk.full")
     mail.start()
-    # Only a sync asks a host.
+    # Only a sync makes requests to a host.
     person.sync("letters")
     is_over(person, "source.unreachable")
     for number in range(6):
@@ -130,7 +130,7 @@ def test_slow_host_is_told_without_the_queue_that_it_fills(person: Person) -> No
         fast = threading.Event()
 
         def be_slow(exchange: Exchange) -> None:
-            if exchange.number > _FAST_PAGES and "since=" in exchange.path:  # Health checks list nothing.
+            if exchange.number > _FAST_PAGES and "since=" in exchange.path:  # Health checks make no listing.
                 fast.wait(_SLOW_SECONDS)
 
         proxy.harm = be_slow
@@ -148,7 +148,7 @@ def test_slow_host_is_told_without_the_queue_that_it_fills(person: Person) -> No
     ("reason", "pid"), [("server.silent", attrgetter("server_pid")), ("worker.silent", attrgetter("worker_pid"))]
 )
 def test_process_that_does_not_come_back_is_told(person: Person, reason: str, pid: Callable[[Running], int]) -> None:
-    """A process that stops is killed and started again within a minute, so it has to be stopped again and again."""
+    """A stopped process is killed and restarted within a minute, so the test stops it again and again."""
 
     def stopped_again() -> list[str]:
         with suppress(ProcessLookupError):

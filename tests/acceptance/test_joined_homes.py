@@ -117,7 +117,7 @@ def test_two_homes_share_a_library_and_leave_it(
     den("leave").ok()
     for name, content in kept.items():
         (den.home / name).write_bytes(content)
-    den("leave").ok()  # it completes one that was killed
+    den("leave").ok()  # completes a killed `leave`
     assert not (den.home / "join.yaml").exists()
     assert "nothing found" in den("search", "quokka").ok().err
     attic("sources", "remove", "notes", "--yes").ok()

@@ -59,7 +59,7 @@ def test_document_with_wrong_output_is_detected() -> None:
 
 @pytest.fixture(scope="module")
 def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A user whose system is up, with one source for each type of schedule."""
+    """A user with a running system and one source for each type of schedule."""
     base = tmp_path_factory.mktemp("planner")
     person = Person(base / "home")
     for name, when in SCHEDULES.items():

@@ -96,7 +96,7 @@ def test_old_runs_leave_the_prefect_database_and_the_file_shrinks(person: Person
     person("down").ok()
     database = person.home / "prefect" / "prefect.db"
     age(database, days=8)
-    # The new system schedules runs of its own flows, and makes embeddings.
+    # The new system schedules runs of its flows and makes embeddings.
     ended_long_ago = "end_time < datetime('now', '-2 days')"
     assert rows(database, "flow_run", ended_long_ago) >= _SYNCS
     full = database.stat().st_size

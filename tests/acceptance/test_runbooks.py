@@ -36,7 +36,7 @@ _ELSEWHERE = ["Too many folders to watch (`watch.limited`)"]
 """Covered by `test_watch_limits`, which needs a system in a separate user namespace."""
 _HERE = [heading for heading in document.headings(_RUNBOOKS) if heading not in _ELSEWHERE]
 _MANY = 60
-"""Number of papers whose unhurried sync can be interrupted midway."""
+"""Number of papers that makes an unhurried sync long enough to be interrupted midway."""
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def test_full_disk_permits_read_only_commands(small: Person, vault: Path) -> Non
 
 @pytest.fixture(scope="module")
 def filling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A user whose system runs on a disk of 100 MB."""
+    """A user with a running system on a disk of 100 MB."""
     home = tmp_path_factory.mktemp("filling") / "home"
     with (
         small_disk(home, megabytes=100) as disk,

@@ -66,7 +66,7 @@ def test_folders_beyond_the_watch_limit_are_reported_and_watched_later(person: P
 
 
 def raising(person: Person, folder: Path) -> dict[str, str]:
-    """Return an environment whose `sudo` raises the limit of the namespace and waits until the watcher has noticed."""
+    """Return an environment with a `sudo` that raises the limit of the namespace and waits until the watcher notices."""
     (folder / "bin").mkdir()
     sudo = folder / "bin" / "sudo"
     inside = f"nsenter --user --preserve-credentials --target {person.running.pid}"

@@ -36,7 +36,7 @@ def web() -> Iterator[SmallWeb]:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Person]:
-    """A user of a feed reader whose Catchment is up, with the command on the path."""
+    """A user of a feed reader with a running Catchment and the command on the path."""
     path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
     person = Person(tmp_path / "state", variables={"HOME": str(tmp_path), "PATH": path})
     person("up", "--detach").ok()
@@ -46,7 +46,7 @@ def reader(tmp_path: Path) -> Iterator[Person]:
 
 
 def _publish(host: Host, number: int) -> None:
-    """Publish a feed whose entries have only a summary, and their pages."""
+    """Publish a feed of entries that have only a summary, and their pages."""
     entries = []
     for part in range(2):
         title, text = SUBJECTS[(2 * number + part) % len(SUBJECTS)]

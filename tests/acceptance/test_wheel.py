@@ -1,4 +1,4 @@
-"""Catchment without its clone: installed as the README says, in an empty environment and without a network."""
+"""Catchment without its clone: installed as in the README, in an empty environment and without a network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(clone: Path) -> Person:
-    """A user with an empty home folder, who has the caches of this machine."""
+    """A user with an empty home folder and the caches of this machine."""
     programs = clone.parent / "programs"
     programs.mkdir()
     # The environment must not be made anew for the copy.
@@ -74,7 +74,7 @@ def installed(clone: Path, with_wheel: Person) -> Iterator[Person]:
         document.carry_out(clone / "README.md", environment, clone, under="Install it without a network", before=before)
         == 3
     )
-    # From now on, nothing of the copy is used.
+    # The copy is not used from here on.
     shutil.rmtree(clone)
     yield replace(with_wheel, command=Path(with_wheel.variables["HOME"]) / "catchment" / "bin" / "catchment")
 

@@ -1,4 +1,4 @@
-"""Record when each step of a sync asks for a slot of the fair queue, starts and ends.
+"""Record when each step of a sync requests a slot of the fair queue, starts and ends.
 
 In every process that has this folder in PYTHONPATH, executes runs, and has the path of a file in `RECORDED_STEPS`. A line of
 the file has a time in seconds, the event, and the numbers of the sync and the thread.

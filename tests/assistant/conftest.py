@@ -50,7 +50,7 @@ MESSAGES = {"INBOX;UIDVALIDITY=1;UID=1": "Our offer for the girder: confidential
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home with notes, embedded, and a diary and mail that are kept from assistants. Its tests change nothing."""
+    """A home with embedded notes, and with a diary and mail kept from assistants. Tests must not change it."""
     folder = tmp_path_factory.mktemp("assistant")
     home = Home(folder / "home").make()
     for name in ("Notes", "Diary"):

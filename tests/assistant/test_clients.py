@@ -1,4 +1,4 @@
-"""`catchment mcp install`: the entry in the configuration of each program, beside what is there already."""
+"""`catchment mcp install` adds an entry to the configuration of each program and keeps the existing ones."""
 
 from __future__ import annotations
 

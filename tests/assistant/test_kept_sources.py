@@ -1,4 +1,4 @@
-"""What assistants see does not depend on the sources that are kept from them: a library with them answers as one without."""
+"""Sources kept from assistants have no influence on the results that assistants see."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _notes(words: list[str], count: int, chance: random.Random, prefix: str) -> 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
-    """Two homes with the same shared notes; the first has a kept diary and kept mail too, which came before them."""
+    """Two homes with the same shared notes; the first also has a kept diary and kept mail, added before the notes."""
     chance = random.Random(17)
     shared, kept = _notes(SHARED, 30, chance, "note"), _notes(KEPT, 60, chance, "secret")
     copied = next(iter(shared))
@@ -168,7 +168,7 @@ def test_every_answer_is_as_without_the_kept_sources(both: tuple[Home, Home]) ->
 def test_meaning_and_scores_are_as_without_the_kept_sources(
     both: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what assistants see only as an order: scores, cosines, counts of words, and the floor."""
+    """Also the figures that assistants see only as an order: scores, cosines, counts of words, and the floor."""
     monkeypatch.setattr("catchment.search.meaning.index.load", lambda _: Letters())
     found: list[list[Any]] = []
     scores: list[list[float]] = []

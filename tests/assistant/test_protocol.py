@@ -1,4 +1,4 @@
-"""The server's process: the SDK's client over stdio and over HTTP, and nothing but the protocol on standard output."""
+"""The server's process: the SDK's client over stdio and over HTTP, and only the protocol on standard output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools in this process: what they return, what they keep, and how untrusted text is marked."""
+"""The tools in this process: the values they return, their limits, and the marks around untrusted text."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_later_messages_of_shared_sources_are_read_with_a_message(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> AssistantLibrary:
-    """A library with many sources, whose texts and names have four bytes per character, in UTF-8 as in JSON."""
+    """A library with many sources; its texts and names have four bytes per character, in UTF-8 as in JSON."""
     folder = tmp_path_factory.mktemp("wide")
     home = Home(folder / "home").make()
     names = [f"{number:02}-{'source' * 9}" for number in range(40)]

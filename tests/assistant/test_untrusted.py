@@ -83,7 +83,7 @@ ORDINARY = (
 
 
 def problems(text: str) -> list[str]:
-    """Return what is active in a text, rendered as Markdown and as HTML."""
+    """Return the active elements of a text, rendered as Markdown and as HTML."""
     found = []
     for html, is_markdown in ((RENDER.render(text), True), (text, False)):
         for node in LexborHTMLParser(html).css("*"):

@@ -1,4 +1,4 @@
-"""A soak continues after the last finished test, whatever ended the round before."""
+"""A soak continues after the last finished test, however the round before ended."""
 
 from __future__ import annotations
 

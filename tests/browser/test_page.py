@@ -239,7 +239,7 @@ def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path)
 
 
 def _context(browser: Browser) -> BrowserContext:
-    """A browser in which nothing moves: in the middle of a transition, colours have too little contrast."""
+    """A browser without transitions: in the middle of a transition, colours have too little contrast."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     context.set_default_timeout(_PATIENCE)
     return context

@@ -34,7 +34,7 @@ def deployment(person: Person, name: str) -> str:
 
 
 def first_run(person: Person, name: str) -> str:
-    """Return the URL of the first run whose name starts with this prefix."""
+    """Return the URL of the first run with this prefix of its name."""
     started = {"name": {"like_": name}, "start_time": {"is_null_": False}}
     found = ask(person, "flow_runs", flow_runs=started, sort="START_TIME_ASC")
     return f"{person.running.url}/runs/flow-run/{found[0]['id']}"

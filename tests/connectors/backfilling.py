@@ -108,7 +108,7 @@ class Backfilling:
             return ledger.backfills.get(number)
 
     def documents(self) -> dict[str, int]:
-        """Return the document of each item; check that the ledger is sound and no item is there twice."""
+        """Return the document of each item; check that the ledger is sound and has each item once."""
         with self.ledger() as ledger:
             assert ledger.check(deep=True) == []
             source = ledger.sources.get(NAME).id

@@ -111,7 +111,7 @@ class MemoryLedger:
     ) -> Report:
         """List and fetch. `cut` interrupts the listing after that many changes: only checkpointed changes are kept.
 
-        `paths`: list only these paths. `window`: list only this period, and settle nothing.
+        `paths`: list only these paths. `window`: list only this period, and do not settle missing items as deleted.
         """
         report = Report()
         pending: list[Change] = []

@@ -167,7 +167,7 @@ class Compared:
         for file in files:
             path = folder / file
             if path.name.endswith("~"):
-                continue  # the name of a temporary file, which is excluded whatever the patterns are
+                continue  # a temporary file's name, excluded by every list of patterns
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             parents = [str(parent) for parent in PurePosixPath(file).parents][:-1]

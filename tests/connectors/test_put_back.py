@@ -47,7 +47,7 @@ _OPEN = "SELECT locator, state FROM items WHERE state = 'missing'"
 
 @dataclass(frozen=True)
 class Source:
-    """A source that changes. `later`: what passes before the next sync."""
+    """A source that changes. `later`: runs between the change and the next sync."""
 
     connector: Callable[[], Connector]
     change: Callable[[], object]
@@ -216,7 +216,7 @@ class PutBack:
         self._numbers = count()
 
     def sync(self, *, copying: bool = False) -> None:
-        """Sync to the end, and retry what failed."""
+        """Sync to the end, and retry the failed jobs."""
         connector = self._source.connector()
         listed = connector.changes
 
@@ -272,7 +272,7 @@ class PutBack:
         shutil.copyfile(ledger / LEDGER, self.home.path / LEDGER)
 
     def copy(self) -> Path:
-        """Return a copy of the home as it is now."""
+        """Return a copy of the present home."""
         target = self._folder / f"copy {next(self._numbers)}"
         shutil.copytree(self.home.path, target, ignore=shutil.ignore_patterns(f"{LEDGER}*", "run"))
         with (

@@ -303,7 +303,7 @@ def test_unmounted_folder_keeps_its_known_items(tree: Path, ledger: MemoryLedger
 
 
 class Unplugged(LocalFiles):
-    """A source whose disk, mounted at `place`, is removed when the deletion of the file `last` is reported."""
+    """A source on a disk, mounted at `place`, that is removed when the source reports the deletion of the file `last`."""
 
     settings: ClassVar = LocalFilesSettings
     place: Path

@@ -45,7 +45,7 @@ def proxy(hub: GitHubServer) -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def person(person: Person, proxy: Proxy) -> Iterator[Person]:
-    """A user who has synced the repository as `weir`."""
+    """A user after a sync of the repository as `weir`."""
     said = person(*adding(proxy, "weir"), "--secret", "token=env:HUB_TOKEN", "--watch").ok()
     assert "of 5000 requests remaining this hour" in said.out
     assert person.sync("weir")["succeeded"] == 4

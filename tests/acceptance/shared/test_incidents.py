@@ -1,4 +1,4 @@
-"""Incidents in a running system: a stopped mail server is told by command, page and event until it is back."""
+"""Incidents in a running system: command, page and event report a stopped mail server until it is back."""
 
 from __future__ import annotations
 

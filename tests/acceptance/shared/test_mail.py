@@ -32,7 +32,7 @@ def dovecot() -> Iterator[Dovecot]:
 
 @pytest.fixture(scope="module")
 def person(person: Person, dovecot: Dovecot) -> Iterator[Person]:
-    """A user who has synced the account as `mail`."""
+    """A user after a sync of the account as `mail`."""
     said = person(*_adding(dovecot, "mail"), "--secret", "password=env:MAIL_PASSWORD", "--watch").ok()
     assert "2 of 2 folders" in said.out
     person.sync("mail")

@@ -85,7 +85,7 @@ def test_secret_in_a_file_is_never_stored(person: Person, copied: str) -> None:
     assert person.hits(_SECRET) == []
     shown = person("show", "ada/weir:src/gauge.py").ok().out
     assert "«GitHub token»" in shown
-    # The mirrors contain whatever their hosts serve.
+    # The mirrors contain everything that their hosts serve, secrets included.
     assert [path for path, held in person.files() if path.parts[0] != "copies" and _SECRET.encode() in held] == []
 
 

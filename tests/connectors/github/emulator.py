@@ -41,7 +41,7 @@ class Emulator:
         return response.json() if response.content else None
 
     def complete(self, exchange: Exchange) -> None:
-        """Answer what the server does not support: comments of all issues, and reviews (always empty)."""
+        """Answer the requests that the server does not support: comments of all issues, and reviews (always empty)."""
         url = urlsplit(exchange.path)
         if exchange.status != 404 or not url.path.endswith("/comments"):
             return

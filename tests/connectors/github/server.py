@@ -211,7 +211,7 @@ class GitHubServer:
     # Responses
 
     def answer(self, path: str, query: dict[str, str], authorization: str | None) -> tuple[Any, str]:
-        """Return the response to a request and its Link header. Raises Gone."""
+        """Return the response to a request and its Link header. Raises `Gone`."""
         user = self._user(authorization)
         match path.strip("/").split("/"):
             case ["user"]:

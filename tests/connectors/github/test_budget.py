@@ -22,7 +22,7 @@ from tests.connectors.memory_ledger import MemoryLedger
 
 @pytest.fixture
 def paced(tmp_path: Path, reading: Callable[..., GitHub]) -> Iterator[tuple[Callable[..., GitHub], Ledger]]:
-    """Create connectors whose pace is stored in one ledger."""
+    """Create connectors that store their pace in one ledger."""
     made: list[Metered] = []
     with closing(Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")) as ledger:
 

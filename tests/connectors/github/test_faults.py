@@ -1,4 +1,4 @@
-"""Lost connections, limits, refusals and malformed responses: nothing is lost or repeated, and the token stays secret."""
+"""Lost connections, limits, refusals and malformed responses cause no loss or repetition; the token stays secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS = 5
 
 
 def sync_until_done(github: GitHub, ledger: MemoryLedger) -> list[SourceError]:
-    """Sync repeatedly, as a schedule does, until nothing fails; return the earlier errors."""
+    """Sync repeatedly, as a schedule does, until a sync has no failures; return the earlier errors."""
     failed: list[SourceError] = []
     while len(failed) < 10:
         try:

@@ -46,7 +46,7 @@ def _processes() -> set[psutil.Process]:
 
 @pytest.fixture
 def no_git_left() -> Iterator[None]:
-    """Check that the test leaves no git process of its own."""
+    """Check that the test leaves no git process behind."""
     before = _processes()
     yield
     assert not [child for child in _processes() - before if "git" in child.name()]

@@ -1,4 +1,4 @@
-"""Malicious repositories: nothing in them is executed, written or fetched."""
+"""Malicious repositories: none of their content is executed, written or fetched."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def of_march(repo: Repo) -> int:
 
 
 def check_read(weir: Backfilling, repo: Repo, number: int, before: dict[str, int], about: object = "") -> None:
-    """Check that March is in the library once, and nothing else is."""
+    """Check that the library has the items of March once each, and no others."""
     after = weir.documents()
     assert (len(after), before.items() <= after.items()) == (len(before) + of_march(repo), True), about
     found = weir.get(number)

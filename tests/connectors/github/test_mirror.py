@@ -367,7 +367,7 @@ def test_damaged_copy_is_repaired_or_replaced(
 
 
 def _until_quiet(ledger: MemoryLedger, github: GitHub) -> None:
-    """Sync until nothing fails, at most three times: damage found while reading is repaired by the next sync."""
+    """Sync until a sync has no failures, at most three times: the next sync repairs damage found while reading."""
     for _ in range(3):
         try:
             if not ledger.sync(github).failed:

@@ -25,7 +25,7 @@ _HOST = "https://api.github.com"
 
 
 class Replay(Proxy):
-    """Replays recorded responses. For a listing with other parameters it returns the first page; otherwise nothing."""
+    """Replay recorded responses; a listing with other parameters gets the first page, other requests an empty list."""
 
     recorded: list[dict[str, Any]]
 

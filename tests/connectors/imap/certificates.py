@@ -31,7 +31,7 @@ class Certified:
 
 
 def authority(name: str, *, is_complete: bool = False) -> Certified:
-    """Return a self-signed authority, whose certificates are as complete as its own."""
+    """Return a self-signed authority. `is_complete`: it and its certificates have key identifiers and a key usage."""
     return _made(name, None, x509.BasicConstraints(ca=True, path_length=None), days=30, is_complete=is_complete)
 
 

@@ -1,4 +1,4 @@
-"""Lost connections, stalls, refusals, shutdowns and restarts of the server: nothing is lost or read twice."""
+"""Lost connections, stalls, refusals, shutdowns and restarts of the server: no message is lost or read twice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def everything(account: Callable[..., Imap]) -> MemoryLedger:
 
 
 def sync_until_done(mail: Imap, ledger: MemoryLedger) -> int:
-    """Sync repeatedly, as a schedule does, until nothing fails; return the number of failed syncs."""
+    """Sync repeatedly, as a schedule does, until a sync has no failures; return the number of failed syncs."""
     for failed in range(10):
         try:
             ledger.sync(mail)

@@ -73,7 +73,7 @@ def mail(account: Mail) -> Backfilling:
 
 
 def check_read(mail: Backfilling, number: int, before: dict[str, int], about: object = "") -> None:
-    """Check that the year is in the library once, and nothing else is."""
+    """Check that the library has the messages of the year once each, and no others."""
     after = mail.documents()
     assert (len(after), before.items() <= after.items()) == (2 + OF_YEAR, True), about
     found = mail.get(number)

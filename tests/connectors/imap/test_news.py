@@ -111,7 +111,7 @@ def test_change_just_before_idle_starts_is_reported(
     proxy.harm = lambda exchange: next(changes, lambda: None)() if exchange.command == b"IDLE" else None
     with closing(account(port=proxy.port).news()) as news:
         assert next(news) is False
-        # Nothing happens in the first period; IDLE is then renewed.
+        # No change in the first period; IDLE is then renewed.
         monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 0.1)
         assert next(news) is False
         monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 100)

@@ -69,7 +69,7 @@ class Backoff(Pace):
 
 @dataclass
 class Reader:
-    """A web source with its ledger. `folder`: what it keeps on disk."""
+    """A web source with its ledger. `folder`: its files on disk."""
 
     web: SmallWeb
     clock: Clock

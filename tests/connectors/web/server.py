@@ -1,6 +1,6 @@
 """A web of many hosts on loopback: pages with versions, delays, refusals, and a record of every request.
 
-Hosts have addresses of their own (127.0.1.1, 127.0.1.2, …) with one port, so that any process reaches them without a resolver.
+Hosts have separate addresses (127.0.1.1, 127.0.1.2, …) with one port, so that any process reaches them without a resolver.
 `add_name` adds a host that is addressed by name; its client resolves the name with `SmallWeb.resolve`.
 """
 

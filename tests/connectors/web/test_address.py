@@ -1,4 +1,4 @@
-"""Addresses: one spelling for each page, and nothing but http(s)."""
+"""Addresses: one spelling for each page, and only http(s)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_normalizing_again_changes_nothing_and_reaches_the_same_host(text: str) 
         address = normalized(text)
         assert normalized(address) == address
         assert address.isascii() and len(address) <= MOST_CHARACTERS
-        # The client must not ask another host than the one whose consent was checked.
+        # The client must connect to the host whose consent was checked.
         url = httpx.URL(address)
         assert (url.raw_host.decode(), url.port) == (urlsplit(address).hostname, urlsplit(address).port)
         assert url.netloc.decode() == host_of(address)

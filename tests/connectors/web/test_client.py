@@ -41,7 +41,7 @@ LONG = 1_000_000
 
 
 class RecordedPace(Pace):
-    """The hosts of all transfers, and those that were refunded."""
+    """A pace that records the hosts of all transfers and of the refunded ones."""
 
     def __init__(self) -> None:
         self.hosts: list[str] = []

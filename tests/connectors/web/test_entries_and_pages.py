@@ -1,4 +1,4 @@
-"""What becomes of a feed entry and of its page: both are kept, whatever the page answers."""
+"""A feed entry and its page are both kept, however the page responds."""
 
 from __future__ import annotations
 

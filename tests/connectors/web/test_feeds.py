@@ -1,4 +1,4 @@
-"""Feeds of all formats, as sites write them. The behaviours are those that feedparser and gofeed test."""
+"""Feeds of all formats, as sites write them. The cases cover the behaviours that feedparser and gofeed test."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def first(text: str | bytes, charset: str | None = None) -> FeedEntry:
 
 
 class Case(NamedTuple):
-    """A feed, and what is expected of its first entry; `html` without the base that the feed's address is."""
+    """A feed and the expected attributes of its first entry; `html` is without the base, the feed's address."""
 
     behaviour: str
     feed: str | bytes

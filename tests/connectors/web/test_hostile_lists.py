@@ -1,4 +1,4 @@
-"""Feeds, lists and rules of strangers that are deep, large, endless or cut: each harms itself alone, and deletes nothing."""
+"""Deep, large, endless or cut feeds, lists and rules of strangers harm only themselves and cause no deletion."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def is_quiet(report: Report) -> bool:
 def test_page_that_is_a_feed_is_asked_once(
     small_web: SmallWeb, reader: Reader, pool: ParserPool, clock: Clock, kind: str
 ) -> None:
-    """One that is named as a page makes the next listing due at once, and no other one."""
+    """A feed named as a page makes the next listing due at once, but no later one."""
     host = small_web.hosts[0]
     inner = host.put("/inner", rss(entry(1, host.address("/1"), full="<p>Inner</p>")), _FEED)
     outer = {

@@ -1,4 +1,4 @@
-"""Entries of feeds keep their identity: each is one document, whatever identifies it and whatever changes around it."""
+"""Entries of feeds keep their identity: each stays one document, with any kind of ID and through any change around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where connections go: names are resolved once, all their addresses are checked, and the checked one is used."""
+"""Where connections lead: names are resolved once, all their addresses are checked, and the checked one is used."""
 
 from __future__ import annotations
 

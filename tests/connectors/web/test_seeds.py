@@ -1,4 +1,4 @@
-"""Seeds: what they are, by their content, and the addresses that they list."""
+"""Seeds: their type, by their content, and the addresses that they list."""
 
 from __future__ import annotations
 

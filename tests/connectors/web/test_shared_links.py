@@ -1,4 +1,4 @@
-"""Feeds and lists that name the same link: nothing that one of them says is lost."""
+"""Feeds and lists that name the same link: each one's text is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a web source reads, asks again, keeps and gives up, against hosts on loopback."""
+"""Reading, rechecking, keeping and giving up pages of a web source, against hosts on loopback."""
 
 from __future__ import annotations
 
