@@ -104,7 +104,7 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(prepared: Path, state: Path, vault: Path) -> Path:
-    """Return a home with the source `notes`, whose ledger has one item in each state.
+    """Return a home with the source `notes`; its ledger has one item in each state.
 
     Two notes in the library, `broken.pdf` in quarantine, `later.md` to be tried again, `big.bin` skipped, `new.md` waiting.
     """

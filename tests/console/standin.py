@@ -101,7 +101,7 @@ def serving(folder: Path) -> Iterator[Standin]:
 
 @contextmanager
 def answering(folder: Path) -> Iterator[Standin]:
-    """Serve a stand-in that answers what actions ask about the source `notes`."""
+    """Serve a stand-in that answers the requests of actions about the source `notes`."""
     with serving(folder) as standin:
         standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
         for action in ("pause_deployment", "resume_deployment"):

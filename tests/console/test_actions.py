@@ -1,4 +1,4 @@
-"""The operator's actions on a real home: each adds its line to the history, and a refused one changes nothing."""
+"""The operator's actions on a real home: each adds its line to the history, and a refused one has no effect."""
 
 from __future__ import annotations
 

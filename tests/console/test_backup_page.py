@@ -1,4 +1,4 @@
-"""Backups on the page: made in the background, listed, with the command that restores one; and who else may make one."""
+"""Backups on the page: made in the background, one at a time, and listed with the command that restores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of `catchment demo` that start nothing. tests/acceptance runs all of it."""
+"""The parts of `catchment demo` that start no process. tests/acceptance runs all of it."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ def test_embeddings_that_are_behind_are_named_with_the_reason(cli: Cli, server: 
 
 @pytest.fixture
 def mail(server: Standin, filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
-    """Return a function that checks a mail account with the given secret reference. A check that asks the host fails."""
+    """Return a function that checks a mail account with the given secret reference. It fails if a check contacts the host."""
     monkeypatch.setattr(secret_references, "_READERS", dict(secret_references._READERS))
     monkeypatch.setattr(Imap, "probe", lambda _: pytest.fail("the host was asked"))
 

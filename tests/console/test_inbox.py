@@ -23,7 +23,7 @@ from web.__main__ import desk_of
 
 PAGE = "https://example.org/article"
 _FORMER = '[1,"2026-03-01T09:00:00+00:00","2026-03-01T09:15:00+00:00"]'
-"""What earlier versions kept about a host that does not answer."""
+"""The record that earlier versions kept about a host that does not answer."""
 
 
 def hosts(cli: Cli, name: str = "inbox") -> list[str]:

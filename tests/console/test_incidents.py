@@ -1,4 +1,4 @@
-"""`catchment incidents` and the first line of `status`; the pages of incidents; and what is shown without a ledger."""
+"""`catchment incidents` and the first line of `status`; the pages of incidents, also with a damaged ledger."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def client(web: Web) -> TestClient:
 
 @pytest.fixture
 def names(filled: Path) -> dict[str, str]:
-    """What stands for words in capitals in `SAMPLES`, in a home with a trouble of each kind that has a page."""
+    """The values for words in capitals in `SAMPLES`, in a home with a trouble of each kind that has a page."""
     desk = desk_of(Home(filled))
     _sync_with_held_deletions(desk)
     with closing(sqlite3.connect(filled / "ledger.db")) as ledger, ledger:
@@ -165,7 +165,7 @@ def _strict(schema: Any) -> Any:
 
 
 class _Recorded(dict[str, str]):
-    """The parameters of a view, which remember the names that were asked for."""
+    """The parameters of a view; remembers the requested names."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

@@ -1,4 +1,4 @@
-"""`open`: which address a document has, and what is refused. A stand-in for `xdg-open` records what it receives."""
+"""`open`: the address of each document, and the refusals. A stand-in for `xdg-open` records the addresses it receives."""
 
 from __future__ import annotations
 

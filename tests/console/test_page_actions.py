@@ -94,7 +94,7 @@ def shown(client: TestClient, path: str) -> str:
 
 
 def post(client: TestClient, action: str, page: str = "/trouble", **fields: Any) -> tuple[str, str]:
-    """Send a form of a page. Return the address that follows, and what its page says."""
+    """Send a form of a page. Return the address of the redirect, and the result that its page shows."""
     token = client.get("/health").text.partition('name="form" value="')[2].partition('"')[0]
     headers = {"Origin": HOST, "Referer": f"{HOST}{page}"}
     response = client.post(f"/actions/{action}", data={"form": token, **fields}, headers=headers)

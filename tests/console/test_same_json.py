@@ -34,7 +34,7 @@ def all_of(view: Any) -> Any:
 
 
 def at(*fields: str) -> Pick:
-    """Return what picks a part of a view by its path."""
+    """Return a function that picks a part of a view by its path."""
 
     def pick(view: Any) -> Any:
         for field in fields:

@@ -1,4 +1,4 @@
-"""The commands for sinks, without a running system: what they say is true when they return."""
+"""The commands for sinks, without a running system: their output is true when they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home of each earlier revision: migrated by the first change, with copies of what was there, and complete."""
+"""A home of each earlier revision: the first change migrates it without loss and keeps copies of the old files."""
 
 from __future__ import annotations
 

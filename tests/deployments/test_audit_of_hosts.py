@@ -35,7 +35,7 @@ def _problems(hosts: Hosts, name: str) -> tuple[str, ...]:
 
 
 def _work(hosts: Hosts, name: str) -> None:
-    """Read three versions of an item, two of whose steps may be erased."""
+    """Ingest three versions of an item, so that two steps may be erased."""
     clock = Clock()
     with closing(Ledger.open(hosts.home(name), clock=clock)) as ledger:
         world = World("", clock, ledger)
@@ -61,7 +61,7 @@ def _forge(hosts: Hosts, change: str = "SET actor = 'forged' WHERE id = 2") -> N
 
 
 def _joined(library: Callable[[], Hosts]) -> Hosts:
-    """Return two hosts with a signed history. `den` had a signed history of its own before."""
+    """Return two hosts with a signed history. `den` had a separate signed history before."""
     hosts = library()
     home = hosts.home("den")
     with closing(Ledger.open(home)) as ledger:

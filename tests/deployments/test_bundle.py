@@ -1,4 +1,4 @@
-"""The bundle of `doctor`: what it says, and what it must not say."""
+"""The bundle of `doctor`: its content, and the private data that it must not have."""
 
 from __future__ import annotations
 

@@ -436,7 +436,7 @@ def _names(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def _proxy(server: Running, passes: Callable[[str], bool]) -> Iterator[Running]:
-    """A proxy of the server that closes the connection for requests whose path does not pass."""
+    """A proxy of the server that closes the connection for every path that `passes` rejects."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

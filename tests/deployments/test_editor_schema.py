@@ -1,4 +1,4 @@
-"""The schema of sources.yaml for editors accepts what Catchment accepts, and finds the mistakes that it finds."""
+"""The schema of sources.yaml for editors accepts the files that Catchment accepts, and finds the same mistakes."""
 
 from __future__ import annotations
 

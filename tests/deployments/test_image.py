@@ -96,7 +96,7 @@ def test_compose_publishes_to_this_machine_only_and_leaves_time_to_stop() -> Non
 
 
 class Container:
-    """The image's command as pid 1 of its own namespaces. The volume is at /mnt inside."""
+    """The image's command as pid 1 in separate namespaces. The volume is at /mnt inside."""
 
     def __init__(self, volume: Path) -> None:
         self.volume = volume

@@ -1,4 +1,4 @@
-"""Joining a shared library: what is checked first, over TLS with an own authority, and what a refusal leaves behind."""
+"""Joining a shared library: the checks before it, over TLS with a private authority, and the state after a refusal."""
 
 from __future__ import annotations
 

@@ -49,12 +49,12 @@ class Prefect:
         return f"http://127.0.0.1:{self.port}"
 
     def of(self, host: str) -> list[str]:
-        """Return what the server has of a host."""
+        """Return the names of a host's deployments and queues on the server."""
         rows = [row["name"] for row in self.deployments if f"host:{host}" in row["tags"]]
         return rows + [queue for queue in self.queues if queue == f"host-{host}"]
 
     def ship(self, host: str) -> None:
-        """Deploy what `up` deploys on each host."""
+        """Create the deployments that `up` creates for each host."""
         for name in (f"embed-{host}", f"upkeep-{host}"):
             row = {"id": name, "name": name, "tags": [f"host:{host}"], "work_queue_name": f"host-{host}"}
             self.deployments.append(row)
@@ -129,7 +129,7 @@ class Hosts:
         return Home(self.folder / f"{self.number}" / name)
 
     def run(self, name: str, *words: str, heard: Callable[[str], None] | None = None) -> tuple[int, str]:
-        """Run a command of a host in a process of its own. Return its exit code and its messages."""
+        """Run a command of a host in a separate process. Return its exit code and its messages."""
         said = self.folder / "said"
 
         def work() -> None:

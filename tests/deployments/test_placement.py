@@ -40,7 +40,7 @@ def test_queue_follows_what_the_source_needs(tmp_path: Path) -> None:
 
 
 def test_deployment_becomes_an_entry_again(tmp_path: Path) -> None:
-    """Also what people wrote by hand or changed in the UI: tags, parameters, job variables and schedules."""
+    """Settings that people wrote by hand or changed in the UI are kept too: tags, parameters, job variables, schedules."""
     row = {
         "name": "mail",
         "entrypoint": "flows.imap.sync_imap",

@@ -170,7 +170,7 @@ async def test_odd_login_of_a_websocket_is_refused_in_one_line(server_home: Home
     lines = until(
         lambda: log.read_bytes()[before:].decode().splitlines(), lambda seen: sum(told in s for s in seen) == 11
     )
-    # The services of Prefect may log failures of their own meanwhile, with tracebacks.
+    # Meanwhile Prefect's services may log other failures, with tracebacks.
     assert "Exception in ASGI application" not in "".join(lines), "\n".join(lines)
 
 

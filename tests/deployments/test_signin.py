@@ -1,4 +1,4 @@
-"""Signing in to the Prefect UI: a one-time link stores the login in the browser, and a browser without one is told how."""
+"""Signing in to the Prefect UI: a one-time link stores the login in the browser; without one, a browser gets instructions."""
 
 from __future__ import annotations
 

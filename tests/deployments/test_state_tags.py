@@ -1,4 +1,4 @@
-"""What happens to a deployment in Prefect's UI is known at once, and its tags tell the state of its source."""
+"""Catchment notices changes to a deployment in Prefect's UI at once, and the tags show the state of the source."""
 
 from __future__ import annotations
 

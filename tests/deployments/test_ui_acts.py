@@ -1,4 +1,4 @@
-"""What a person does in the Prefect UI stands in the history."""
+"""The history records the actions of people in the Prefect UI."""
 
 from __future__ import annotations
 

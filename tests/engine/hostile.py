@@ -1,4 +1,4 @@
-"""A folder of files whose names determine how reading them fails."""
+"""A folder in which the name of a file determines how reading it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an address leads: everything that asks whether a place is on this machine gets the driver's own answer."""
+"""Where an address leads: every check whether a place is on this machine agrees with the driver."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SERVERS = {
 
 
 def answer(decide: Callable[[], bool]) -> str:
-    """Return what a user of the addresses decides; `decide` returns whether the place is here."""
+    """Return the decision of a user of addresses as a word; `decide` returns whether the place is here."""
     try:
         return HERE if decide() else ELSEWHERE
     except (BadInput, ValidationError):
@@ -150,7 +150,7 @@ SERVER_USERS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-# Mail takes a host, not a URL, so nothing is in brackets there.
+# Mail takes a host, not a URL, so its addresses have no brackets.
 @pytest.mark.parametrize(
     ("host", "user"),
     [(host, user) for host in SERVERS for user in SERVER_USERS if (host, user) != ("[localhost]", "mail")],

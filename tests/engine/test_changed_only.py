@@ -22,7 +22,7 @@ from tests.hits import find_hits
 
 @pytest.fixture
 def folder(home: Home, tmp_path: Path) -> Path:
-    """A synced folder both of whose files have changed since."""
+    """A synced folder; both of its files have changed since."""
     folder = tmp_path / "folder"
     for name in ("told", "untold"):
         (folder / name).mkdir(parents=True)

@@ -184,7 +184,7 @@ def test_sync_of_a_removed_source_can_finish_in_any_status(home: Home, tmp_path:
 
 
 class Unspoken(LocalFiles):
-    """A host-based source type whose author did not declare consent."""
+    """A host-based source type that does not declare consent."""
 
     def __init__(self, settings: LocalFilesSettings) -> None:
         super().__init__(settings)

@@ -19,7 +19,7 @@ NORMAL_QUANTUM = 1.0
 
 
 class Machine:
-    """A queue whose clock advances only when a step is done."""
+    """A queue with a clock that advances only when a step is done."""
 
     def __init__(self, slots: int = 1) -> None:
         self.now = 0.0

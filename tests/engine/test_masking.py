@@ -928,7 +928,7 @@ def _letters_of(members: tuple[Any, ...]) -> str:
 
 
 def _sampled(items: Any, lot: random.Random) -> str:
-    """Return a random text of a parsed shape. What it asserts is left out: it holds for some of the texts."""
+    """Return a random text of a parsed shape. Assertions are ignored, because some of the texts satisfy them."""
     text = ""
     for kind, value in items:
         match str(kind):

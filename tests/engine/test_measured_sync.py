@@ -1,4 +1,4 @@
-"""What a sync measures outside of transactions: its stages, what it read, the cache, and how long a change took."""
+"""Measurements of a sync outside of transactions: its stages, its reads, the cache, and the delay of a change."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_refused_login_is_not_retried_until_the_source_is_resumed(home: Home, re
 
 
 class Scattered(Remote):
-    """Notes at a host each. One of the hosts asks for a pause."""
+    """Notes on one host each. One of the hosts requests a pause."""
 
     def limits(self) -> None:  # type: ignore[override]
         return None

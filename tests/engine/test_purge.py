@@ -66,7 +66,7 @@ def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
 
 
 class Hashes:
-    """A model whose vectors tell nothing but texts apart."""
+    """A model with a different vector for each text; its vectors have no meaning."""
 
     setting, name, dimensions = "use", "hashes", 32
 

@@ -106,7 +106,7 @@ def test_batch_of_a_removed_source_ends_quietly_despite_a_failed_item(sync: Sour
 
 
 class Interrupting(Hostile):
-    """A folder whose sync is stopped when the third change is listed."""
+    """A folder that stops its sync after the third listed change."""
 
     stop: ClassVar[Callable[[], None]]
 

@@ -15,7 +15,7 @@ from tests.engine.whole import Engine, Shelf
 
 Act = Callable[[Path], object]
 Script = dict[str, Act]
-"""The operations on the tree, each by the folder whose listing it follows. Folders are listed in the order of their names."""
+"""The operations on the tree, each by the folder that is listed just before it. Folders are listed in order of name."""
 
 NAMES = [f"f{folder}/{name}" for folder in range(5) for name in ("a.md", "b.md", "c.md")]
 

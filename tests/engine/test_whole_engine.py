@@ -84,7 +84,7 @@ class Believed:
     given_up: dict[str, str] = field(default_factory=dict)
     """The discarded versions, by path."""
     roamed: set[str] = field(default_factory=set)
-    """Paths whose folder was moved since the last complete sync; discarded items there may have been retried."""
+    """Paths in folders that were moved since the last complete sync; discarded items there may have been retried."""
     waiting: set[str] = field(default_factory=set)
     """Paths that were temporarily unavailable and will be retried."""
     calm: bool = True

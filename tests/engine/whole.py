@@ -126,7 +126,7 @@ class Engine:
         return {place: (number, words_of(text)) for place, number, text in rows}
 
     def missing(self, name: str) -> set[str]:
-        """Return the paths of items whose deletion is held."""
+        """Return the paths of items with a held deletion."""
         with self.ledger._store.read() as reading:
             return {place for (place,) in reading.connection.exec_driver_sql(_MISSING, (name,))}
 

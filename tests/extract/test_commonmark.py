@@ -13,7 +13,7 @@ _WRITTEN = re.compile(r"\[\[(n\d+)\]\]|(?:(?<!\S)|(?<=^>))#(t\d+)(?!\S)|(?<!\S)\
 
 
 def differences(notes: range) -> list[int]:
-    """Return the seeds of notes whose links, tags or block ids differ from those of the reference parser."""
+    """Return the seeds of notes in which links, tags or block ids differ from those of the reference parser."""
     return [seed for seed in notes if found_in(note := random_note(seed)) != written_in(prose(note))]
 
 

@@ -117,7 +117,7 @@ def listen(heard: Heard) -> None:
     commit = DefaultDialect.do_commit
 
     def do_commit(dialect: DefaultDialect, connection: Any) -> None:
-        # Only SQLite tells whether a transaction writes.
+        # Only SQLite reports whether a transaction writes.
         writes = getattr(connection.driver_connection, "in_transaction", True)
         commit(dialect, connection)
         if writes:

@@ -165,7 +165,7 @@ def written_anew(desk: Desk) -> None:
 
 
 def one_at_a_time(desk: Desk) -> None:
-    """Each job is claimed alone; an item whose process dies until it is out of attempts is quarantined."""
+    """Each job is claimed alone; an item is quarantined when kills have used up its attempts."""
     for n in range(3):
         desk.write(f"c/{n}.md", f"Paper {n} speaks of kappa{n}")
     with desk.syncing() as opened:
@@ -496,7 +496,7 @@ def stopped(desk: Desk) -> None:
 
 
 def owner_died(desk: Desk) -> None:
-    """Another process closes a sync whose owner is dead."""
+    """Another process closes the sync of a dead owner."""
     with desk.ledger() as ledger:
         source = desk.source(ledger)
         ledger.syncs.begin(source.id, run=None, owner="gone", code_version="1", alive=alive)
@@ -543,7 +543,7 @@ def read_by_other_code(desk: Desk) -> None:
 
 
 def _age(desk: Desk, version: int) -> None:
-    """Let what was read by the present normalizer seem to be read by this version of it."""
+    """Record this older version of the normalizer for all contents of the present one."""
     earlier = f"{version}.{CODE.partition('.')[2]}"
     with desk.ledger() as ledger, ledger._store.write() as writing:
         writing.connection.exec_driver_sql(
@@ -684,7 +684,7 @@ def sink_removed(desk: Desk) -> None:
         sink_actions.remove(_actions(desk), _SINK, "operator")
 
 
-# The history, and what is measured
+# The history and the measurements
 
 
 def history_erased(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Commands whose files cannot be written: one line with the remedy, nothing half-written, and the next attempt works."""
+"""Commands that cannot write their files print one line with the remedy, leave no partial file, and work the next time."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def recordings() -> dict[str, Recording]:
 @pytest.fixture(scope="module")
 def points(recordings: dict[str, Recording], times: int) -> Points:
     """The kill points of each scene: the first and last occurrence of each moment over all scenes, and a sample of
-    others. Of the start of a transaction, the first is enough: until its commit, a kill always leaves what was before.
+    others. Of the start of a transaction, the first is enough: until its commit, a kill always leaves the old state.
     """
     everywhere: defaultdict[str, list[tuple[str, Point]]] = defaultdict(list)
     for scene, recording in recordings.items():

@@ -29,7 +29,7 @@ def _zeros(page: bytes) -> bytes:
 
 
 def _torn(page: bytes) -> bytes:
-    """Tear a page: the second half comes from another file."""
+    """Tear a page: random bytes replace its second half."""
     return page[: len(page) // 2] + random.randbytes(len(page) // 2)
 
 

@@ -55,7 +55,7 @@ def _each(names: list[str]) -> list[object]:
 
 @dataclass
 class Ledgers:
-    """Saved ledgers, one closed and one whose last syncs are only in its log, with their texts."""
+    """Saved ledgers with their texts: a closed one, and one with its last syncs only in its log."""
 
     closed: Path
     texts: Texts
@@ -131,7 +131,7 @@ def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
         elif code == 0:
             assert "restore" not in err, about
         elif code == 10:
-            # SQLite can read, but not write, a file whose header has a newer format version.
+            # SQLite can read, but not write, a file with a newer format version in its header.
             assert err == "catchment: ledger: file cannot be read or written; check its disk and owner\n", about
             told = True
         else:
@@ -182,7 +182,7 @@ def test_truncated_log_yields_an_earlier_snapshot(shop: Workshop, ledgers: Ledge
     shop.begin_from(ledgers.logged)
     files = _files(shop)
     _put(shop, {"-wal": files["-wal"][: int(len(files["-wal"]) * share)]})
-    # The snapshot may be in the middle of a sync, whose jobs the next sync takes over.
+    # The snapshot may be in the middle of a sync; the next sync takes over its jobs.
     assert not _each_says_what_helps(ledgers.commands[1:], shop.do(*ledgers.commands[1:]))
     shop.well("sync")
     assert shop.texts() == ledgers.after

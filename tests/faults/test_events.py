@@ -164,7 +164,7 @@ def test_old_events_do_no_harm(descriptor: InotifyFD, rounds: list[list[Step]], 
 
 
 class Unreliable(World):
-    """A server whose automations fire twice, never, or only after the watcher has given up."""
+    """A server with automations that fire twice, never, or only after the watcher has given up."""
 
     def automation_fires_twice(self) -> None:
         if self.emitted_at is not None:

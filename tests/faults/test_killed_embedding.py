@@ -34,7 +34,7 @@ _SOME = 5
 
 @dataclass
 class Library:
-    """A library of papers whose model is behind a server, and another server."""
+    """A library of papers with a model behind a server, and another server."""
 
     place: Path
     server: _Server

@@ -210,7 +210,7 @@ def test_full_disk_that_prevents_the_copy_leaves_the_ledger_unchanged(old: Path,
 
 @pytest.fixture
 def home(tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of a user whose ledger has the program's revision."""
+    """The home of a user, with a ledger of the program's revision."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     old.rename(home / "ledger.db")
@@ -294,7 +294,7 @@ def test_copy_can_be_restored_by_either_program(
 
 
 def told_with_a_restore(url: str, before: dict[str, list[object]]) -> dict[str, list[object]]:
-    """Return what a ledger had, with the row that a restore has added to its history."""
+    """Return the former contents of a ledger, with the row that a restore has added to its history."""
     now = told(url)
     assert len(now["history"]) == len(before["history"]) + 1
     assert all(row in now["history"] for row in before["history"])

@@ -30,7 +30,7 @@ _BETWEEN = PROJECT / "tests" / "faults" / "between"
 
 @dataclass(frozen=True)
 class Divided:
-    """A user whose worker, runs and watcher reach the server only through a proxy."""
+    """A user with a worker, runs and a watcher that reach the server only through a proxy."""
 
     person: Person
     proxy: Proxy

@@ -159,7 +159,7 @@ def _done(work: str | list[str], home: Home) -> dict[str, Any]:
         return {"error": type(error).__name__, "message": str(error)}
     except OSError as error:
         return {"error": "OSError", "message": str(error), "where": traceback.format_exc()}
-    except Exception as error:  # noqa: BLE001 - the test is told, and fails
+    except Exception as error:  # noqa: BLE001 - reported to the test, which fails
         return {"error": "defect", "message": repr(error), "where": traceback.format_exc()}
 
 

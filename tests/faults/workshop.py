@@ -40,7 +40,7 @@ class Said:
 
 
 class Workshop:
-    """A process whose disk injects faults on order, and a place with a home and its source."""
+    """A process on a disk that injects faults on order, and a place with a home and its source."""
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "place"

@@ -101,7 +101,7 @@ def window(server: Running, home: Home) -> Iterator[Window]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An empty folder whose name must not appear in Prefect."""
+    """An empty folder with a name that must not appear in Prefect."""
     folder = tmp_path / "secretfolder"
     folder.mkdir()
     return folder

@@ -105,7 +105,7 @@ def test_other_failures_fail_the_run_with_their_message(error: CatchmentError) -
 
 @pytest.mark.parametrize(("state", "result"), [(Completed(data=7), 7), (Completed(), None)])
 def test_end_that_the_server_knows_without_its_result_is_no_failure(state: State[int], result: int | None) -> None:
-    """The response to the first report was lost; to the second one, the server answers with what it has."""
+    """The response to the first report was lost; the server answers the second one with its stored state."""
 
     async def step(*, return_state: bool) -> State[int]:
         assert return_state

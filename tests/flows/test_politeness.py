@@ -128,7 +128,7 @@ async def test_pending_progress_update_does_not_follow_the_final_one(monkeypatch
 
 @pytest.fixture
 def deployment(window: Window, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The ID of a deployment, whose runs these are."""
+    """The ID of the deployment of these runs."""
     flow = window.client.post("/flows/", json={"name": "again"}).raise_for_status().json()["id"]
     body = {"name": f"papers {uuid4()}", "flow_id": flow}
     made: str = window.client.post("/deployments/", json=body).raise_for_status().json()["id"]

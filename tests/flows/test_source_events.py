@@ -1,4 +1,4 @@
-"""The events about sources, on which automations can act: each fact once, and nothing private."""
+"""The events about sources, on which automations can act: each fact once, without private data."""
 
 from __future__ import annotations
 

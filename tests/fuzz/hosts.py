@@ -422,7 +422,7 @@ def _model_answer(data: bytes) -> None:
 
 
 def _model_http(data: bytes) -> None:
-    """Whatever the server of a model answers, a text gets a usable vector, a reason or another attempt, or meaning is off."""
+    """For any response of a model's server, a text gets a usable vector, a reason or another attempt, or meaning is off."""
     _host().answer = data
     for kind in ("ollama", "openai"):
         with suppress(MeaningOff):

@@ -20,5 +20,5 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(unpacked: Path, tmp_path: Path) -> Path:
-    """A copy of that folder, whose home a test may change."""
+    """A copy of that folder, with a home that a test may change."""
     return shutil.copytree(unpacked, tmp_path / "golden")

@@ -16,7 +16,7 @@ TABLES = (
     *("holds", "items", "jobs", "links", "mail_names", "mails", "marks", "moves", "quarantine", "sources", "syncs"),
     "throttles",
 )
-"""Tables whose rows must not change when the ledger is opened. The other tables hold indexes, clocks and leases."""
+"""Tables with rows that must not change when the ledger is opened. The other tables hold indexes, clocks and leases."""
 
 _DOCUMENTS = """
     SELECT documents.id, sources.name, items.locator, documents.title, documents.removed_at IS NULL,

@@ -90,7 +90,7 @@ SERVED_CALLS: Final = (
     "health --json",
     "sync live --json",
 )
-"""Commands whose output has more while the system runs, on the same home."""
+"""Commands with more output while the system runs, on the same home."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def run(home: Path, *arguments: str) -> Result:
 
 
 def run_process(home: Path, *arguments: str) -> Result:
-    """As `run`, in a process of its own: slower, and necessary while the system runs, which writes to the descriptors."""
+    """As `run`, in a separate process: slower, and necessary while the system runs, which writes to the descriptors."""
     program = Path(sys.executable).with_name("catchment")
     environment = {**os.environ, "CATCHMENT_HOME": str(home)}
     environment.pop("CATCHMENT_DATABASE_URL", None)
@@ -136,7 +136,7 @@ def run_process(home: Path, *arguments: str) -> Result:
 
 
 def unpack(folder: Path) -> Path:
-    """Unpack the home of version 0.1 into a folder, add the source `live` whose files exist, and return the home."""
+    """Unpack the home of version 0.1 into a folder, add the source `live` with real files, and return the home."""
     home, live = folder / "home", folder / "live"
     with ZipFile(GOLDEN / f"{HOME}.zip") as archive:
         archive.extractall(home)

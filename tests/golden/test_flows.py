@@ -1,4 +1,4 @@
-"""The files beside the flows are what Prefect would compute by importing them."""
+"""The files beside the flows have the content that Prefect would compute by importing them."""
 
 from __future__ import annotations
 

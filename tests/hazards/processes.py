@@ -31,7 +31,7 @@ _DAY = 24
 
 @dataclass(frozen=True)
 class Machine:
-    """A user whose system can be killed, the vault that it reads, and the clock of all its processes."""
+    """A user with a system that can be killed, the vault that it reads, and the clock of all its processes."""
 
     person: Person
     vault: Path

@@ -26,7 +26,7 @@ _TOO_FAST = {"message": "You have exceeded a secondary rate limit"}
 
 @dataclass(frozen=True)
 class Host:
-    """A user whose system is up, a host of repositories, and a host of discussions."""
+    """A user with a running system, a host of repositories, and a host of discussions."""
 
     person: Person
     git: GitHost
@@ -115,7 +115,7 @@ class Discussions(Watched):
 
 @contextmanager
 def host(folder: Path) -> Iterator[Host]:
-    """Yield both hosts and a user whose system is up."""
+    """Yield both hosts and a user with a running system."""
     (folder / "git").mkdir(parents=True)
     with serving_hub() as hub, hosting(folder / "git") as git:
         proxy = Proxy(hub.port)

@@ -18,7 +18,7 @@ _PAGES = 12
 
 @dataclass(frozen=True)
 class Internet:
-    """A user whose system is up, and a web of hosts."""
+    """A user with a running system, and a web of hosts."""
 
     person: Person
     web: SmallWeb
@@ -31,7 +31,7 @@ class Internet:
         return Pages(name, self.person, host)
 
     def pages(self, name: str) -> Pages:
-        """Add a source of twelve pages of a host of its own."""
+        """Add a source of twelve pages on a new host."""
         host = self.web.add()
         addresses = [host.put(f"/{number}", page(f"{name}, text {number}")) for number in range(_PAGES)]
         return self.source(name, host, put_list(host, *addresses))
@@ -58,7 +58,7 @@ class Pages(Watched):
 
 @contextmanager
 def internet(folder: Path) -> Iterator[Internet]:
-    """Yield a web and a user whose system is up."""
+    """Yield a web and a user with a running system."""
     folder.mkdir(parents=True, exist_ok=True)
     with SmallWeb(1) as web, upright(Person(folder / "home")) as person:
         yield Internet(person, web)

@@ -1,7 +1,7 @@
 """`python -m tests.ledger.forged_bundles FOLDER`: the verifier against bundles that an attacker changed and signed.
 
 Replaces each value of each JSON text in an unpacked bundle by each odd value, and each file by odd bytes. The attacker signs
-the result with a key of their own and computes the hashes anew, so that no signature and no hash saves the verifier. Prints a
+the result with their own key and computes the hashes anew, so that no signature and no hash saves the verifier. Prints a
 line for each case in which the verifier does anything but report, in bounded time and memory.
 """
 
@@ -140,14 +140,14 @@ def _cases(original: Path, folder: Path) -> Iterator[str]:
 
 
 def judged(folder: Path) -> tuple[bool, str | None]:
-    """Return whether the verifier takes a bundle for intact, and what it did wrong, or None."""
+    """Return whether the verifier takes a bundle for intact, and its defect, or None."""
     output = io.StringIO()
     sys.argv = ["verify.py", str(folder), "--item", "2"]
     before = time.process_time()
     try:
         with redirect_stdout(output):
             code = verify.main()
-    except BaseException as error:  # noqa: BLE001 - any of them is what this looks for
+    except BaseException as error:  # noqa: BLE001 - every exception is a defect of the verifier
         return False, f"raised {type(error).__name__}: {error}"[:200]
     seconds, lines = time.process_time() - before, output.getvalue().split("\n")
     first, *others, last = lines

@@ -1,4 +1,4 @@
-"""Syncs, replays, undos and cancellations in any order leave what a simple model of the library expects."""
+"""Syncs, replays, undos and cancellations in any order leave the library that a simple model expects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ALL = BackfillSelection(ReplayStage.NORMALIZE)
 
 @dataclass(frozen=True)
 class State:
-    """What the library has at a path: a text, or none; and how the item's current job came about.
+    """The text that the library has at a path, or none; and the origin of the item's current job.
 
     `restored`: an undo chose the text, so replays leave it alone. `by`: the backfill that read it. `stopped`: an operator does
     not want the version that the source has. `by_undo`: the undo that settled the item. `ended`: it cancelled a waiting job.
@@ -67,7 +67,7 @@ class Wait:
 
 @dataclass
 class Thing:
-    """An item. `gone`: what the library had when the source deleted it; `lacking`: the source had something else then.
+    """An item. `gone`: the library's state when the source deleted it; `lacking`: the source had another version then.
 
     `unread`: a replay waited then.
     """
@@ -83,7 +83,7 @@ class Thing:
 
 @dataclass
 class Act:
-    """A sync, with the one that it continues."""
+    """A sync. `continues`: the number of the sync that it continues."""
 
     outcome: str
     backfill: int | None = None
@@ -132,7 +132,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(edits=EDITS, outcome=OUTCOME, most=MOST, failing=FAILING)
     def sync(self, edits: dict[str, str | None], outcome: str, most: int, failing: str | None) -> None:
-        """Change the source, then list it, and store some of what is new."""
+        """Change the source, then list it, and store some of the new items."""
         self.files = {name: version for name, version in (self.files | edits).items() if version is not None}
         number = self._begin(None)
         listed = [name for name, thing in self.things.items() if thing.place == "present"]
@@ -239,7 +239,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(is_run=st.booleans(), outcome=OUTCOME, most=MOST, failing=FAILING)
     def replay(self, is_run: bool, outcome: str, most: int, failing: str | None) -> None:
-        """Start a backfill with newer code. Its first run may come later."""
+        """Start a backfill with newer code. Its first run may follow later."""
         self.code += 1
         own = self.world.ledger.backfills
         code = f"{self.code}.1"
@@ -342,7 +342,7 @@ class Model(RuleBasedStateMachine):
             assert expected is None
 
     def _take_back(self, number: int) -> int | None:
-        """Take back a sync and those that it continues, one by one. Return the number of the undo; None if it is not needed."""
+        """Undo a sync and all syncs that it continues, one by one. Return the number of the undo; None if it is not needed."""
         parts, earlier = [number], self.acts[number].continues
         while earlier is not None:
             parts.append(earlier)
@@ -350,7 +350,7 @@ class Model(RuleBasedStateMachine):
         return self._take_back_parts(parts, {})
 
     def _take_back_backfill(self, number: int) -> int | None:
-        """Take back the syncs of a backfill, and what others delivered for it. Return as `_take_back`."""
+        """Undo the syncs of a backfill, and the deliveries of other syncs for it. Return the same as `_take_back`."""
         parts = sorted((n for n, act in self.acts.items() if act.backfill == number), reverse=True)
         return self._take_back_parts(parts, self.replays[number].delivered) if parts else None
 

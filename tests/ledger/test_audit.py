@@ -92,7 +92,7 @@ def test_signatures_are_those_of_ed25519() -> None:
 
 
 def _as_attacker(rows: list[list[Any]]) -> tuple[list[tuple[Any, ...]], bytes]:
-    """Return the rows with new hashes, and the last hash: whoever may write the file can compute them."""
+    """Return the rows with new hashes, and the last hash: an attacker who may write the file can compute them."""
     previous, made = b"", []
     for row in rows:
         previous = link(previous, row)
@@ -101,7 +101,7 @@ def _as_attacker(rows: list[list[Any]]) -> tuple[list[tuple[Any, ...]], bytes]:
 
 
 def _forge(rows: list[list[Any]], chance: random.Random) -> None:
-    """Change, remove, add or exchange rows among those that were signed."""
+    """Change, remove, add or exchange rows among the signed ones."""
     at = chance.randrange(len(rows))
     match chance.randrange(4):
         case 0:
@@ -198,7 +198,7 @@ def test_a_bundle_is_verified_with_python_alone(
     assert [line.split("  ")[2] for line in events] == ["pending", "running", "succeeded"]
     shown = "".join((folder / name).read_text() for name in (*verify.FILES[:-1], "manifest.json"))
     assert ("private" in shown) is (source is None)
-    # Names of items and text belong to nobody else.
+    # Names of items and text must not leave the home.
     assert "n/0.md" not in shown
     assert "What 0 says" not in shown
 

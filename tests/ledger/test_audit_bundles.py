@@ -1,4 +1,4 @@
-"""Bundles: what the verifier says of odd and forged ones, who signed one, and files that are whole or not there."""
+"""Bundles: odd, forged and rewritten ones, the key that signed one, and exports that are complete or absent."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_verifier_survives_every_forged_and_signed_bundle(unpacked: Path, every:
     assert done.returncode == 0, done.stderr
     *wrong, numbers = done.stdout.splitlines()
     assert wrong == []
-    # A signer can write what they like into a reason; everything else is checked against something.
+    # A signer can write any text into a reason; the verifier checks everything else.
     found = json.loads(numbers)
     assert found["broken"] > 1_000 / every
     assert found["intact"] > 20 / every
@@ -189,7 +189,7 @@ def test_flat_lines_are_those_of_the_standard_library() -> None:
 
 
 def test_rewritten_history_is_not_exported(audited: World, home: Home, tmp_path: Path) -> None:
-    """Whoever can write the ledger but not read the key can make new hashes; an export would sign them."""
+    """An attacker who can write the ledger but not read the key can make new hashes; an export would sign them."""
     with closing(sqlite3.connect(audited.url.removeprefix("sqlite:///"))) as connection, connection:
         connection.executescript("DROP TRIGGER history_no_update")
         connection.execute("UPDATE history SET reason = 'other' WHERE id = 1")

@@ -22,7 +22,7 @@ def planned(world: World, what: BackfillSelection = ALL) -> int:
 
 
 def started(world: World, what: BackfillSelection = ALL) -> tuple[int, Sync]:
-    """Start a backfill in a sync of its own and add its jobs."""
+    """Start a backfill in a new sync and add its jobs."""
     number = planned(world, what)
     world.ledger.backfills.start(number, world.ledger.backfills.survey(world.source.id, what, NEWER).digest, "anna")
     return number, resumed(world, number)
@@ -189,7 +189,7 @@ def test_a_purge_is_complete_and_ends_what_a_backfill_has_not_listed(world: Worl
 
 
 def window(world: World) -> int:
-    """Start the backfill of a window, in whose sync the source is listed."""
+    """Start the backfill of a window and a sync that can list the source for it."""
     number = planned(world, BackfillSelection(ReplayStage.FETCH, world.clock.moment))
     world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
     next_sync(world, number)

@@ -97,7 +97,7 @@ def test_two_backups_to_one_name_keep_the_first_completed(sqlite_world: World, t
     target = tmp_path / "copy.db"
 
     class Meanwhile(dict[str, bytes]):
-        """Files whose first read happens just after another backup took the name."""
+        """Files that are first read just after another backup took the name."""
 
         def items(self) -> Any:
             other = Thread(target=sqlite_world.ledger.back_up, args=(target, {"first": b"1"}))

@@ -47,7 +47,7 @@ def nobody(_owner: str) -> bool:
 
 
 def dump(ledger: Ledger) -> dict[str, list[Any]]:
-    """Return every row of every table but `measures`: what a closed sync did was done, and is counted."""
+    """Return every row of every table except `measures`, which also counts the work of a closed sync."""
     tables = [table for table in metadata.sorted_tables if table.name != "measures"]
     with ledger._store.read() as reading:
         return {table.name: sorted(map(repr, reading.execute(select(table)))) for table in tables}
@@ -99,7 +99,7 @@ def test_closed_sync_changes_nothing_by_any_method(world: World) -> None:
     assert of_a_sync - READS - OF_A_SYNC_THAT_ENDED == writes.keys()
     before = dump(ledger)
     for name, write in writes.items():
-        # Writes under a token report the lost jobs instead. There is nothing to replay, to pause or to retry.
+        # Writes under a token report the lost jobs instead. No job can be replayed, paused or retried.
         with suppress(StaleLease):
             write()
             assert name in SILENT, name

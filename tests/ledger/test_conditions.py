@@ -1,4 +1,4 @@
-"""What counts as wrong now, from a real ledger and the reports of the processes: each reason code is reached."""
+"""The conditions that count as wrong, from a real ledger and the reports of the processes: each reason code is reached."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_cancelled_or_running_sync_does_not_hide_a_failed_one(world: World, home
 def test_later_check_tells_that_a_source_can_be_read_again(
     world: World, home: Home, verdict: Verdict, read: str, is_wrong: bool
 ) -> None:
-    """`read`: the source that the check has read; it asks no host."""
+    """`read`: the source that the check has read; the check contacts no host."""
     synced(world, "failed", GONE)
     ended = world.clock.moment
     finding = Condition("source notes", verdict, "last sync failed", subject=read)

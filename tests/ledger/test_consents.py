@@ -52,7 +52,7 @@ def mail(world: World) -> Source:
 
 
 def with_mail(world: World) -> Source:
-    """A second source, of mail, with one unique message and one that `notes` has too."""
+    """A second source, of mail, with one unique message and one with the same text as a note of `notes`."""
     source = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
     world.ledger.consents.give(source.id, {"messages", "attachments"}, ANNA, None)
     fill(world, source, {"INBOX/1": "The zebrafinch sings in Winnipeg every single morning", "INBOX/2": "Shared words"})

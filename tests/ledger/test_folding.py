@@ -1,4 +1,4 @@
-"""Folding: what counts as the same word, in every part of a search."""
+"""Folding: the spellings that count as the same word, in every part of a search."""
 
 from __future__ import annotations
 

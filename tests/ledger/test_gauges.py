@@ -1,4 +1,4 @@
-"""The gauges: what the ledger, the home and the worker say now, summed by connector."""
+"""The gauges: the present figures of the ledger, the home and the worker, summed by connector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of the hosts that share a library: views, figures, the page, and the incident of a silent host."""
+"""The hosts of a shared library as people see them: views, figures, the page, and the incident of a silent host."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Watcher:
         )
 
     def pass_(self, seconds: int = 60) -> list[tuple[str, str]]:
-        """Judge every ten seconds. Return what was announced, by reason and subject."""
+        """Judge every ten seconds. Return the announcements, by reason and subject."""
         self.told.clear()
         with _opened(self._home) as self._ledger:
             for _ in range(seconds // 10):

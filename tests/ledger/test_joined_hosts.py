@@ -1,4 +1,4 @@
-"""Hosts that share a ledger on PostgreSQL: who may write, who is alive, and what only one does at a time."""
+"""Hosts that share a ledger on PostgreSQL: permission to write, liveness, and work that only one host does at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TWENTY = HostLimits("example.org", profile=RateProfile.MAXIMUM, per_hour=20)
 
 @dataclass
 class Machine:
-    """A home on a machine of its own."""
+    """A home on a separate machine."""
 
     name: str
     home: Home
@@ -301,7 +301,7 @@ def _gets(ledger: Ledger) -> bool:
 
 
 def test_machines_with_clocks_an_hour_apart_have_one_time(empty_postgres: str, tmp_path: Path) -> None:
-    """Nine tenths of what a host permits in an hour are granted to both together."""
+    """Both together are granted nine tenths of the requests that a host permits in an hour."""
     ahead = WallClock.make(tmp_path)
     ahead.set(hours=1)
     code = f"""

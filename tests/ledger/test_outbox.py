@@ -1,4 +1,4 @@
-"""The outbox: whatever changes a document, it is noted for every sink, and only while there is one."""
+"""The outbox: every change of a document is noted for every sink, and only while there is a sink."""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ def test_failure_of_one_item_does_not_count_against_the_host(pacing: Pacing, pac
 
 @pytest.fixture
 def scattered(pacing: Pacing, uptime: Uptime) -> Iterator[Metered]:
-    """The pace of a source whose transfers name their hosts. Its waits advance the clock."""
+    """The pace of a source with transfers that name their hosts. Its waits advance the clock."""
 
     def sleep(seconds: float) -> None:
         uptime.seconds += seconds
@@ -403,14 +403,14 @@ def test_trouble_of_one_host_leaves_the_others_and_the_source_alone(
 def test_host_is_never_asked_sooner_than_it_wants(pacing: Pacing, scattered: Metered, uptime: Uptime) -> None:
     calm = HostLimits("calm.example.org", every=2.5)
     begun = []
-    # Good answers for a minute: another host would be asked faster by now.
+    # Good responses for a minute: other hosts would get faster requests by now.
     for _ in range(25):
         with scattered.transfer(at=calm):
             begun.append(uptime.seconds)
     apart = [later - earlier for earlier, later in pairwise(begun)]
     assert apart == [pytest.approx(2.5, abs=0.001)] * 24
     assert [row.multiplier > 1 for row in pacing.buckets()] == [True]
-    # What was not sent may be sent, and nobody waits in a thread for a host that wants a minute.
+    # A refunded request may be sent at once, and no thread waits for a host that requires a minute.
     with pytest.raises(SourceUnavailable), scattered.transfer(at=calm) as transfer:
         transfer.refund()
         raise SourceUnavailable("no such name")
@@ -454,7 +454,7 @@ def test_hosts_not_asked_for_two_days_are_forgotten_unless_they_pause(pacing: Pa
 
 @pytest.mark.full
 def test_host_is_never_above_its_rate_whoever_asks(sqlite_url: str) -> None:
-    """Two processes of three threads each ask a real server, which may be asked every tenth of a second."""
+    """Two processes of three threads each send requests to a real server, which permits one every tenth of a second."""
     seen: list[float] = []
 
     class Asked(BaseHTTPRequestHandler):

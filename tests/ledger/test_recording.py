@@ -1,4 +1,4 @@
-"""What a transaction counts: each figure once, by source, and only if the transaction is committed."""
+"""The counts of a transaction: each figure once, by source, and only if the transaction is committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a name stands for: one resolver for documents and items."""
+"""The meaning of a name: one resolver for documents and items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a home only grow. Whatever is restored, rotated or killed, the audit is right and finds each forgery."""
+"""The checkpoints of a home only grow. After any restore, rotation or kill, the audit is right and finds each forgery."""
 
 from __future__ import annotations
 
@@ -410,7 +410,7 @@ def test_backup_with_odd_entries_is_refused_or_restored(house: House, tmp_path: 
 
 
 def test_two_backups_are_restored_one_after_the_other(house: House, tmp_path: Path) -> None:
-    """What was signed after the restore of one is about other rows than those of the other."""
+    """Signatures made after the restore of one backup are about other rows than those of the other backup."""
     older = house.back_up(tmp_path / "older.db")
     house.work()
     house.sign()

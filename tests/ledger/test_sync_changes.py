@@ -1,4 +1,4 @@
-"""What a sync changed in the library, by name, and whether it can be undone."""
+"""The changes of a sync in the library, by name, and whether the sync can be undone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names(world: World, sync: int, kind: ChangeKind) -> list[str]:
 
 
 def change_everything(world: World) -> int:
-    """Run a sync that adds, changes, moves and deletes one note each, besides one that stays."""
+    """Run a sync that adds, changes, moves and deletes one note each; another note stays."""
     world.ingest(*(note(f"{name}.md", identity=name) for name in ("changed", "moves", "deleted", "stays")))
     number = next_sync(world)
     world.lose("moves.md", "deleted.md")

@@ -33,7 +33,7 @@ def rows(world: World) -> int:
 
 
 def test_merging_keeps_every_sum_and_bounds_the_rows(world: World) -> None:
-    """What is older than 400 days is in a single row of each series."""
+    """Figures older than 400 days are in a single row of each series."""
     for number in range(80):
         count(world, seconds=(0.003, 0.3, 5_000)[number % 3])
         world.clock.forward(days=6)

@@ -74,7 +74,7 @@ def started(world: World, code: int = 2, what: BackfillSelection = ALL) -> int:
 
 
 def listed(world: World, number: int, code: int = 2, outcome: str = "completed") -> int:
-    """Add the jobs of a backfill in a sync of its own, which stays open. Return their number. `outcome`: of the one before."""
+    """Add the jobs of a backfill in a new sync, which stays open. Return their number. `outcome`: of the sync before."""
     next_sync(world, outcome, backfill=number)
     added = world.ledger.backfills.enqueue(world.sync.id, number, f"{code}.1")
     world.ledger.backfills.close_listing(world.sync.id)

@@ -28,7 +28,7 @@ def next_sync(world: World) -> int:
 
 
 def bees(world: World, version: str, *lines: str, path: str = "Bees.md") -> datetime:
-    """Store a version of a note in a sync of its own; return when."""
+    """Store a version of a note in a new sync; return when."""
     next_sync(world)
     if path != "Bees.md" or version == "away":
         world.lose("Bees.md")

@@ -1,4 +1,4 @@
-"""The read model: what needs a person, and the lists and pages about sources, syncs and jobs."""
+"""The read model: the troubles that need a person, and the lists and pages about sources, syncs and jobs."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def world(world: World) -> World:
-    """A library whose source may be read."""
+    """A library with a source that may be read."""
     world.ledger.consents.give(world.source.id, frozenset({WHOLE}), "configuration", None)
     return world
 
@@ -67,7 +67,7 @@ OF_SOURCES: dict[WaitKind, Callable[[World, Home], object]] = {
     WaitKind.QUOTA: lambda world, _: use_quota(world),
     WaitKind.SLOT: lambda world, home: working(home, world, "notes"),
 }
-"""What makes a source wait. `MACHINE` needs several hosts (test_hosts_seen)."""
+"""The causes that make a source wait. `MACHINE` needs several hosts (test_hosts_seen)."""
 
 
 @pytest.mark.parametrize("kind", OF_SOURCES, ids=str)

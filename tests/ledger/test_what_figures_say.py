@@ -159,7 +159,7 @@ def test_idle_source_is_unusual_unless_the_machine_slept_or_it_is_paused(world: 
 
 
 def test_idle_sources_are_usual_when_the_person_is_away(world: World) -> None:
-    """Both sources store nothing; then only the one."""
+    """First both sources are idle, then only one of them."""
     other = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
 
     def both(number: int, jobs: int, others: int) -> None:

@@ -188,7 +188,7 @@ class World:
         return [hit.item for hit in find_hits(self.ledger, words)]
 
     def expire(self) -> None:
-        """Purge what was deleted, as if its time were over."""
+        """Purge the deleted documents, as if their time were over."""
         self.ledger.sources.put(self.source.name, self.source.kind, self.source.priority, keep_days=0)
         self.ledger.intake.purge()
 

@@ -1,4 +1,4 @@
-"""Generate mailboxes with known conversations whose headers are damaged as by real mail programs."""
+"""Generate mailboxes of known conversations with headers that are damaged as by real mail programs."""
 
 from __future__ import annotations
 

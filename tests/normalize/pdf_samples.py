@@ -33,7 +33,7 @@ def page(content: bytes, resources: bytes, catalogue: bytes = b"", entries: byte
 
 
 def true_type(letters: str) -> bytes:
-    """Return a font (OpenType 1.9) whose glyph n + 1 is the nth of these letters; all glyphs are the same square."""
+    """Return a font (OpenType 1.9); its glyph n + 1 is the nth of these letters. All glyphs are the same square."""
     count = len(letters) + 1
     square = struct.pack(">5h2H4B8h", 1, 0, 0, 500, 500, 3, 0, 1, 1, 1, 1, 0, 500, 0, -500, 0, 0, 500, 0)
     codes = sorted((ord(letter), glyph) for glyph, letter in enumerate(letters, 1))

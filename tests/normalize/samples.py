@@ -378,7 +378,7 @@ def _palm(page: bytes) -> bytes:
 def mobipocket_book(
     page: str, compression: int = 2, protection: int = 0, trailer: bytes = b"", version: int = 6
 ) -> bytes:
-    """Return a book with EXTH metadata. `trailer`: what follows the text of each record; version 8 adds a list of sections."""
+    """Return a book with EXTH metadata. `trailer`: bytes after the text of each record; version 8 adds a list of sections."""
     whole = page.encode()
     bodies = [whole[at : at + 4096] for at in range(0, len(whole), 4096)]
     texts = [(_palm(body) if compression == 2 else body) + trailer for body in bodies]

@@ -1,4 +1,4 @@
-"""The day and the author of a page: what it states first, then what it shows, and nothing that belongs to something else."""
+"""The day and the author of a page: stated ones precede shown ones, and those of other pages do not count."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ cp949: cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1
 utf-16-be: unicodefffe utf-16be
 utf-16-le: csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le
 """
-"""Python's codecs and the labels of the Encoding Standard (WHATWG), section 4.2, except those without text of their own."""
+"""Python's codecs and the labels of the Encoding Standard (WHATWG), section 4.2, except those that encode no text."""
 _PAIRS = [
     (label, codec)
     for line in _LABELS.strip().splitlines()

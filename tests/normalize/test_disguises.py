@@ -1,4 +1,4 @@
-"""Files under a name that does not tell their type, and files inside other files, are read by their content or skipped."""
+"""Files with a name that hides their type, and files inside other files, are read by their content or skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of each element inside a run of Word (ECMA-376 part 1, 17.3.3) and a paragraph of ODF (1.3, 6.1, 6.4)."""
+"""The text of each element inside a run of Word (ECMA-376 part 1, 17.3.3) and a paragraph of ODF (1.3, 6.1, 6.4)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _LINK = "<h1><a href=/>Tern End Notes</a></h1>"
         (f'<title>Locks</title><meta property="og:title" content="Tern End Notes">{_SITE}', "<h1>Tern End Notes</h1>", "Locks"),
         (_SITE, "<h1>Tern End Notes</h1><h1>Locks</h1>", "Locks"),
         ("", f"{_LINK}<h1>Locks</h1>", "Locks"),
-        # Nothing else is there
+        # The name of the site is the only title
         ("<title>Tern End Notes</title>", "<h1>Tern End Notes</h1>", "Tern End Notes"),
         (_SITE, _LINK, "Tern End Notes"),
         # The first heading is the title

@@ -14,7 +14,7 @@ _TAIWAN = ("第一列是河水的高度", "第二列是堤壩的長度", "第三
 
 
 def _read(content: str, ordering: str = "Japan1", encoding: str = "UniJIS-UCS2-V", entries: bytes = b"") -> Document:
-    """Read a page whose font F1 has a predefined CMap, and F2 the horizontal one of Unicode for the same characters."""
+    """Read a page with a predefined CMap in font F1, and in F2 the horizontal one of Unicode for the same characters."""
     wide = {"Japan1": "UniJIS", "GB1": "UniGB", "CNS1": "UniCNS", "Korea1": "UniKS"}[ordering]
     fonts = b"/Font << /F1 5 0 R /F2 7 0 R /F3 8 0 R >>"
     objects = page(content.encode(), fonts, entries=entries)

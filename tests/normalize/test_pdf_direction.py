@@ -1,4 +1,4 @@
-"""Lines from right to left in a PDF: letters and words come in the order of reading, in whichever order the file has them."""
+"""Lines from right to left in a PDF: letters and words are put into the order of reading, in any order of the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 12 * 0.6
 
 
 def _drawn(*lines: list[str], backwards: bool = False, actual: bool = False) -> bytes:
-    """Return a PDF of lines, whose glyphs stand from left to right; `backwards` draws the last first, `actual` names each."""
+    """Return a PDF of lines with glyphs from left to right; `backwards` draws the last first, `actual` names each."""
     glyphs = sorted({glyph for line in lines for glyph in line})
     codes = {glyph: code for code, glyph in enumerate(glyphs, ord("A"))}
     content = b""

@@ -32,13 +32,13 @@ def _read(font: bytes, lines: tuple[bytes, ...], others: dict[int, bytes]) -> Do
 
 
 def _simple(entries: bytes, others: dict[int, bytes] | None = None, lines: tuple[str, ...] = _ENGLISH) -> Document:
-    """Read a font without embedded glyphs whose codes are those of ISO 8859-1."""
+    """Read a font without embedded glyphs, with the codes of ISO 8859-1."""
     font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica %s >>" % entries
     return _read(font, tuple(line.encode("latin-1") for line in lines), others or {})
 
 
 def _own_codes(entries: bytes, others: dict[int, bytes] | None = None) -> Document:
-    """Read a font whose codes are numbered in the order of its letters."""
+    """Read a font that numbers its codes in the order of its letters."""
     font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica %s >>" % entries
     return _read(font, tuple(bytes(_CODES[letter] for letter in line) for line in _ENGLISH), others or {})
 
@@ -49,7 +49,7 @@ def _differences(name: str) -> bytes:
 
 
 def _drawn(names: bytes) -> Document:
-    """Read a Type 3 font, whose glyphs are drawings with these names."""
+    """Read a Type 3 font; its glyphs are drawings with these names."""
     drawings = b" ".join(name + b" 6 0 R" for name in names.split())
     font = (
         b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 32 /LastChar 127 "

@@ -1,4 +1,4 @@
-"""Small formats and parts of formats: drawings, pages, calendars, contacts, outlines, and what a text declares of itself."""
+"""Small formats and parts of formats: drawings, pages, calendars, contacts, outlines, and declarations in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Titles and languages: what a text declares precedes, then one rule for all formats."""
+"""Titles and languages: a text's own declaration precedes, then one rule for all formats."""
 
 from __future__ import annotations
 

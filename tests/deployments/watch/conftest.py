@@ -160,7 +160,7 @@ def add_source(
 
 @contextmanager
 def watching(home: Home, standin: StandinServer | None = None, **options: Any) -> Iterator[list[str]]:
-    """Run a watcher, whose changes the stand-in's runs take. Yields the lines of its log."""
+    """Run a watcher; the stand-in's runs take its changes. Yields the lines of its log."""
     lines: list[str] = []
     watcher = Watcher(home, standin.changes if standin else ChangedPaths(), lines.append, **options)
     thread = threading.Thread(target=watcher.run)

@@ -173,7 +173,7 @@ def test_unanswered_event_is_emitted_again_and_counted() -> None:
 
 @dataclass
 class World:
-    """A source whose runs start and end on command, and a server that may be down or lose an event."""
+    """A source with runs that start and end on command, and a server that may be down or lose an event."""
 
     debounce: Debounce = field(default_factory=Debounce)
     now: float = 100.0

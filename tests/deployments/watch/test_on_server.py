@@ -60,7 +60,7 @@ def watched_home(home: Home, server: Running) -> Iterator[Home]:
 
 
 def deployed(client: Client, name: str) -> str:
-    """Create a deployment whose runs no worker takes. Returns its ID."""
+    """Create a deployment without a worker to take its runs. Returns its ID."""
     flow = client.post("/flows/", json={"name": "sync-local_files"}).raise_for_status().json()["id"]
     body = {"name": name, "flow_id": flow, "tags": ["source"]}
     return str(client.post("/deployments/", json=body).raise_for_status().json()["id"])

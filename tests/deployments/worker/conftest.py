@@ -67,7 +67,7 @@ class Pool:
         until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online))
 
     def start_watching_worker(self, source: str, *paths: str) -> None:
-        """Start a worker as `deployments.worker` does, whose watcher has recorded these paths."""
+        """Start a worker like `deployments.worker`, with a watcher that has recorded these paths."""
         self._start_worker(source, *paths)
 
     def _start_worker(self, *watched: str) -> None:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DeadPool:
-    """A work pool whose runs no worker executes, with the deployment of one source."""
+    """A work pool without a worker, with the deployment of one source."""
 
     server: Running
     client: Client
@@ -90,7 +90,7 @@ def dead(server: Running) -> Iterator[DeadPool]:
 
 
 def test_host_corrects_only_runs_that_it_executes(dead: DeadPool) -> None:
-    """Runs of other hosts, and those that a worker of Prefect takes from the queue `any`, are left as they are."""
+    """Runs of other hosts, and runs that a Prefect worker takes from the queue `any`, stay as they are."""
     runs = {}
     for queue, host in (("host-attic", ""), ("host-barn", ""), (ANY, "attic"), (ANY, "barn"), (ANY, "")):
         placed = {"work_pool_name": dead.name, "work_queue_name": queue}

@@ -1,4 +1,4 @@
-"""The worker and its runner with a real server: runs start, finish, crash and are cancelled, and leave nothing behind."""
+"""The worker and its runner with a real server: runs start, finish, crash and are cancelled without leftovers."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_kind_at_its_limit_lets_other_runs_pass(pool: Pool) -> None:
     pool.await_state(pool.run("answer"), "COMPLETED")
 
     assert pool.read(waiting)["state_type"] == "SCHEDULED"
-    # It waits for a run of its own deployment, which a free run slot does not change.
+    # It waits for a run of the same deployment, so a free run slot does not help it.
     assert _places(pool, "waiting") == 0
     pool.cancel(first)
     pool.await_state(waiting, "COMPLETED")
