@@ -1,4 +1,4 @@
-"""`python -m benchmarks.alarms [SEED]`: false alarms of the baselines in 2 x 15 simulated quiet weeks, and what they detect.
+"""`python -m benchmarks.alarms [SEED]`: false alarms of the baselines in 2 x 15 simulated quiet weeks, and detected faults.
 
 A person with ten sources: notes and folders by day, mail in bursts, repositories, an archive with a large import now and then.
 Nights are idle, weekends are slow, the laptop sleeps on some nights, some weekdays are holidays, and hosts are slow for an hour
@@ -40,10 +40,10 @@ class SimulatedSource:
 
     Attributes:
         rate: Changed items in a busy hour.
-        burst: How uneven they come: 0 evenly, 3 in rare heaps.
+        burst: Unevenness of the changes: 0 evenly, 3 in rare heaps.
         seconds: Median time of a sync.
         day, weekend: Share of the rate by night, and at weekends.
-        is_watched: Its syncs follow its changes; others come every 15 minutes.
+        is_watched: Its syncs follow its changes; others run every 15 minutes.
         imports: Large imports a week.
     """
 

@@ -1,6 +1,6 @@
 """`python -m benchmarks.beside [--pairs 5]`: how much a run of `embed` slows down a sync.
 
-Uses a real `catchment up` whose library has many passages without embeddings. Syncs 2,000 new notes without a run of `embed`,
+Uses a real `catchment up` with a library of many passages without embeddings. Syncs 2,000 new notes without a run of `embed`,
 then beside one, and so on. Prints the seconds of each pair and the ratio of the medians, and writes build/beside.json.
 """
 

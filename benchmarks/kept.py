@@ -45,7 +45,7 @@ def keep(file: Path, results: Path) -> Path:
 
 
 def hardware_class(machine: Mapping[str, Any]) -> str:
-    """The class of hardware whose figures can be compared: processor, cores and Python version."""
+    """The class of hardware with comparable figures: processor, cores and Python version."""
     python = ".".join(str(machine["python"]).split(".")[:2])
     name = f"{machine['processor']} {machine['cores']} cores python {python}"
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")

@@ -22,7 +22,7 @@ LOOK = "BENCHMARK_LOOKS_AT_MEMORY"
 
 @dataclass(frozen=True)
 class Case:
-    """A command whose last line of output is JSON. Its `seconds` are the work without the start of the program.
+    """A command that prints JSON as its last line. Its `seconds` are the work without the start of the program.
 
     `prepare` sets up each run, unmeasured.
     """

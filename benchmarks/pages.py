@@ -1,4 +1,4 @@
-"""`python -m benchmarks.pages [--quick]`: how long each page takes with a large library, and what the web process costs.
+"""`python -m benchmarks.pages [--quick]`: the time of each page with a large library, and the cost of the web process.
 
 Fills a library with 100,000 documents of four sources, 10,000 items in quarantine and 200 syncs, starts the web process, and
 reads each page 20 times as a browser that is signed in. The baseline is `/live`, a response without content. Writes
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def fill(home: Home, items: int) -> None:
-    """Sync generated notes, fail a tenth as many items, and end many syncs that find nothing."""
+    """Sync generated notes, fail a tenth as many items, and end many syncs without changes."""
     for source in range(SOURCES):
         settings = GeneratedSettings(notes=items // SOURCES)
         connector = Generated(settings)
@@ -121,7 +121,7 @@ def _measure(browser: httpx.Client, page: str) -> dict[str, Any]:
 
 
 def _watched(browser: httpx.Client, port: int) -> dict[str, float]:
-    """Measure the web process with many open tabs: processor time while nothing changes, and private memory."""
+    """Measure the web process with many open tabs: processor time without changes, and private memory."""
     pid = _listening(port)
     with _tabs(browser):
         before = tree_cpu(pid)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers [NOTES]`: Catchment beside dlt and CocoIndex, each with what it does by itself.
+"""`python -m benchmarks.peers [NOTES]`: Catchment beside dlt and CocoIndex, each with its built-in abilities.
 
 Each run is a new process, measured from its start to its exit. The bare loop stores everything anew in each step. The
 programs of the others are in benchmarks/peers; `make bench-peers` installs what they need into build/peers-venv.

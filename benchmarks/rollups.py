@@ -1,7 +1,7 @@
 """`python -m benchmarks.rollups [DAYS]`: the size of a year of figures of ten sources, and how long it takes to use them.
 
 Ten sources sync every 15 minutes, with failures and retries, and the gauges are stored every minute. Rows of hours and days are
-the same however fine the spans of their figures were, so only the last two days come in spans of five minutes, and
+the same however fine the spans of their figures were, so only the last two days have spans of five minutes, and
 the last three hours minute by minute.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.scale [--quick] [--postgres]`: what a run costs.
+"""`python -m benchmarks.scale [--quick] [--postgres]`: the cost of a run.
 
 For syncs with and without changes, for `embed` and `deliver` without work, and for an idle minute: rows in Prefect's database
 and in the ledger, writing transactions of the ledger, requests to Prefect's server, and CPU seconds of each process. The idle
@@ -74,7 +74,7 @@ def _postgres() -> Iterator[Engine]:
 
 
 class Meter:
-    """Measures what an action costs, without what an idle system costs in the same time."""
+    """Measures the cost of an action, less the cost of an idle system in the same time."""
 
     def __init__(self, state: Running, home: Home, log: Path, prefect: Engine, ledger: Engine | None) -> None:
         self.state, self.home = state, home

@@ -40,7 +40,7 @@ from deployments.server.app import FAILED
 FOLDER = Path(".soak").absolute()
 _ROUND = 20 * 60
 _TO_STOP = 60
-"""Seconds at the end of a round in which an interrupted test stops what it started."""
+"""Seconds at the end of a round in which an interrupted test stops its processes."""
 _LEAST = 120
 """Seconds that a round must have left to start the system for syncs."""
 _TESTS = ("-m", "faults or soak", "--times", "3", "--timeout", "0", "-p", "no:cacheprovider")
@@ -52,7 +52,7 @@ _TABLES = ("flow_run", "flow_run_state", "task_run", "task_run_state", "log", "a
 
 @dataclass
 class Syncs:
-    """What the syncs have done so far, and megabytes by file and process at the first and at the last look."""
+    """The results of the syncs so far, and megabytes by file and process at the first and at the last look."""
 
     done: int = 0
     seconds: float = 0

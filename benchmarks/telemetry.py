@@ -34,7 +34,7 @@ _SOURCES, _JOBS, _AT_ONCE = 10, 100_000, 5_000
 _SPANS = ((60, 180), (300, 540), (3_600, 672), (86_400, 370))
 """Length in seconds and number of the spans that the ledger keeps."""
 _BUSY_SERIES = 20
-"""Series of a source with a figure in each eighth span: as of one that is synced every half hour."""
+"""Series of a source with a figure in each eighth span: as of a source that is synced every half hour."""
 _ROUNDS = 20
 
 
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def ingest(counting: str, vault: Path, home: Path) -> dict[str, Any]:
-    """Ingest a vault. "without": nothing is counted."""
+    """Ingest a vault. "without": without any counting."""
     if counting == "without":
         for owner, method in ((Tally, "add"), (Writing, "write_measures")):
             setattr(owner, method, lambda *_arguments, **_labels: None)

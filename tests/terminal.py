@@ -15,7 +15,7 @@ _AGAIN_SECONDS = 3.0
 
 
 class Terminal:
-    """One program with a controlling terminal of its own. `shown` is everything that it has written."""
+    """One program with its own controlling terminal. `shown` is all text that it has written."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         self._keyboard, screen = pty.openpty()
@@ -27,7 +27,7 @@ class Terminal:
         self.shown = ""
 
     def reads(self, text: str) -> None:
-        """Wait until the program has written a text after what was read before."""
+        """Wait until the program has written a text after the text read before."""
         begin, deadline = len(self.shown), time.monotonic() + _SECONDS
         while text not in self.shown[begin:]:
             assert time.monotonic() < deadline, self.shown
@@ -38,7 +38,7 @@ class Terminal:
         os.write(self._keyboard, keys.encode())
 
     def interrupts(self) -> int:
-        """Press Ctrl-C until the program ends; return its exit code. Python misses one that comes just before it reads."""
+        """Press Ctrl-C until the program ends; return its exit code. Python misses a Ctrl-C sent just before it reads."""
         while self.process.poll() is None:
             self.types("\x03")
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -46,7 +46,7 @@ CONSOLE_BESIDE_ACTIONS = {
     "deployments.watch.webhook": "`webhook serve` listens in its own process",
     "tasks.run_states": "states of runs have names",
 }
-"""What the command line may import of the rooms below the actions, with the reason. None of it changes a library."""
+"""The modules below the actions that the command line may import, with the reason. None of them changes a library."""
 MAY_IMPORT = {
     "catchment": {"catchment"},
     "connectors": {
@@ -295,7 +295,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def _circle(imports: dict[str, list[str]]) -> list[str]:
-    """Return the modules of one circle, each followed by one that imports it; empty if there is none."""
+    """Return the modules of one circle, each followed by a module that imports it; empty without a circle."""
     try:
         graphlib.TopologicalSorter(imports).prepare()
     except graphlib.CycleError as error:
@@ -330,7 +330,7 @@ def test_search_reaches_the_ledger_through_its_facade() -> None:
 
 
 def test_results_of_another_process_are_shown_without_a_database() -> None:
-    """`catchment search` shows what the web process found, and has to start quickly."""
+    """`catchment search` shows the hits of the web process, and must start quickly."""
     loaded = "import sys, catchment.search.remote, catchment.runtime.web_process; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert {"catchment.ledger", "sqlalchemy", "numpy", "pydantic"}.isdisjoint(modules)
@@ -404,7 +404,7 @@ def _values(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_no_module_name_stands_for_two_things() -> None:
-    """Commands, flows, views, actions and pages have the name of what they are about; a module may have that of its folder."""
+    """Commands, flows, views, actions and pages are named after their subject; a module may have the name of its folder."""
     named: dict[str, list[str]] = {}
     for folder in MAY_IMPORT.keys() - {"console", "flows"}:
         for path in _modules(folder):

@@ -1,4 +1,4 @@
-"""The sdist and the wheel have the files that they should have, and the program notices packages in the place of its own."""
+"""The sdist and the wheel have the right files, and the program notices packages of other programs in place of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/guarantees.md names a test for each promise; a promise without a test is none."""
+"""docs/guarantees.md names an existing test for each promise."""
 
 from __future__ import annotations
 

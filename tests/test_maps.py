@@ -1,4 +1,4 @@
-"""The maps for contributors name every room and nothing else, and the pictures are drawn from the present code."""
+"""The maps for contributors name every room and no other, and the pictures are drawn from the present code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hosted project offers: forms, hooks and checks that name what there is."""
+"""The hosted project: its forms, hooks and checks name existing files and commands."""
 
 from __future__ import annotations
 

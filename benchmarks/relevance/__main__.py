@@ -2,7 +2,7 @@
 
 For each class of query: how often the first hit is an expected document, the share of expected documents in the first five
 hits, the mean reciprocal rank, and the duration of a query. Compares words and meaning, each alone, plain FTS5 and ripgrep.
-The queries that are held out have rows of their own. Writes build/relevance.json.
+The held-out queries have separate rows. Writes build/relevance.json.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Answer:
 class Score:
     """Means over queries; times in ms. `first`: how often the first hit is an expected document.
 
-    `missed`: queries whose documents are not all among the first hits.
+    `missed`: queries with an expected document that is not among the first hits.
     """
 
     first: float
@@ -53,7 +53,7 @@ class Score:
 
 
 def queries() -> dict[str, list[Query]]:
-    """Return the queries by class, without those that are held out."""
+    """Return the queries by class, without the held-out ones."""
     return _read()[0]
 
 

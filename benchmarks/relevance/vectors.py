@@ -31,7 +31,7 @@ _CENTRE = 0.3
 
 
 class Imitation:
-    """The name of the built-in model, and random vectors instead of its own, which would take an hour for a million."""
+    """The name of the built-in model, with random vectors; its real ones would take an hour for a million."""
 
     setting, name, dimensions = BuiltIn.setting, BuiltIn.name, BuiltIn.dimensions
 
@@ -45,7 +45,7 @@ class Imitation:
         return [quantized(vector) for vector in vectors.tolist()]
 
     def query(self, text: str) -> Sequence[float]:
-        """Raise: nothing asks this model."""
+        """Raise: queries use the real model."""
         raise NotImplementedError
 
 
@@ -76,7 +76,7 @@ def _rows(model: Imitation, passages: Sequence[Passage], parts: int) -> list[Emb
 
 
 def measure(url: str, queries: Mapping[str, Sequence[str]]) -> Mapping[str, float]:
-    """Measure the searches of a ledger in a process of its own. Times in ms, memory in MB."""
+    """Measure the searches of a ledger in a separate process. Times in ms, memory in MB."""
     with ProcessPoolExecutor(1, get_context("spawn")) as one:
         return one.submit(_measure, url, queries).result()
 
@@ -89,7 +89,7 @@ def _measure(url: str, queries: Mapping[str, Sequence[str]]) -> Mapping[str, flo
         for kind, group in queries.items():
             figures |= _percentiles(kind, group, lambda text: search(ledger, text, _NOW, meaning=meaning))
         texts = [text for group in queries.values() for text in group]
-        # Its queries are known now, so that the model has nothing to do.
+        # The queries are cached now, so the model has no work.
         figures |= _percentiles("nearest", texts, lambda text: meaning.nearest(text, _FIND))
         model = BuiltIn()
         figures["load of the model"] = _milliseconds(lambda: model.query("search"))

@@ -136,7 +136,7 @@ def run_process(home: Path, *arguments: str) -> Result:
 
 
 def unpack(folder: Path) -> Path:
-    """Unpack the home of version 0.1 into a folder, add the source `live` with real files, and return the home."""
+    """Unpack the home of version 0.1 into a folder, add the source `live` with existing files, and return the home."""
     home, live = folder / "home", folder / "live"
     with ZipFile(GOLDEN / f"{HOME}.zip") as archive:
         archive.extractall(home)

@@ -123,7 +123,7 @@ def _full_around(
 ) -> Verdict:
     """Fill the disk of one folder of the home during a sync, and free it afterwards.
 
-    `linked`: a file of the home in that folder, in case its location cannot be configured.
+    `linked`: the name of a file with a location that cannot be configured; a symbolic link places it in that folder.
     """
     notes = at.folder / folder / "notes"
     few(notes)

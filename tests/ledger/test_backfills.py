@@ -189,7 +189,7 @@ def test_a_purge_is_complete_and_ends_what_a_backfill_has_not_listed(world: Worl
 
 
 def window(world: World) -> int:
-    """Start the backfill of a window and a sync that can list the source for it."""
+    """Start the backfill of a window, and the sync that lists its source."""
     number = planned(world, BackfillSelection(ReplayStage.FETCH, world.clock.moment))
     world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
     next_sync(world, number)

@@ -134,7 +134,7 @@ def test_file_of_a_document_is_shown_if_browsers_can(sqlite_world: World, name: 
 
 
 class Vault:
-    """A folder, its library, and the responses of the web process for it."""
+    """A folder, its library, and the files that the web process would serve of it."""
 
     def __init__(self, world: World, root: Path) -> None:
         self.world, self.root, self.home = world, root, Home(root.parent / "home").make()

@@ -1,4 +1,4 @@
-"""The day and the author of a page: stated ones precede shown ones, and those of other pages do not count."""
+"""The day and the author of a page: the stated ones before the shown ones, and never those of other content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An odd date in content of strangers is dropped without other loss, wherever it is written."""
+"""An odd date in content of strangers costs no other content, wherever it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Titles and languages: a text's own declaration precedes, then one rule for all formats."""
+"""Titles and languages: a declaration in the text has priority; otherwise one rule applies to all formats."""
 
 from __future__ import annotations
 

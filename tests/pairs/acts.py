@@ -75,7 +75,7 @@ def cancel(office: Office) -> None:
 
 
 def undo(office: Office) -> None:
-    """Undo the second sync, and note the paths that it says to have left."""
+    """Undo the second sync, and note the paths that the undo reports as left."""
     with session.writing() as ledger:
         actions = ledger.undo.undo(office.number, _ACTOR, _REASON, ledger.alive).actions
     office.note("left", [path for path, action in actions.items() if action is UndoAction.LEFT])

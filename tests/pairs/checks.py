@@ -79,7 +79,7 @@ class Checks:
         return undone - left
 
     def _work(self, *, revoked: bool) -> None:
-        """Run what is due: the recovery of dead processes, backfills, a sync of each source, a delivery and the signing."""
+        """Run the due work: the recovery of dead processes, backfills, a sync of each source, a delivery and the signing."""
         office = self._office
         with session.writing() as ledger:
             # As the recovery rounds of the worker do.

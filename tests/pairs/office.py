@@ -215,7 +215,7 @@ def expected(contents: Sequence[Texts], aside: Collection[str], *, revoked: bool
     """Return the texts of the library by path, once all acts have taken effect and an ordinary sync has run.
 
     The paths `aside` were undone: they have their text of before, until they change at the source. All others are as in the
-    folder. A source without consent has nothing.
+    folder. Without consent, the library has no texts of the source.
     """
     if revoked:
         return {}

@@ -96,7 +96,7 @@ class Player:
         os.kill(self._pid, signal.SIGKILL)
 
     def answers_within(self, seconds: float) -> bool:
-        """Wait for the answer, at most so long. Return whether it has come."""
+        """Wait for the answer for at most `seconds`. Return whether it has arrived."""
         end = time.monotonic() + seconds
         while self._answer is None and (event := self._next(max(0.0, end - time.monotonic()))) is not None:
             self._take(event)

@@ -214,5 +214,5 @@ def _is_over(act: Act, answer: Answer, pair: Pair) -> bool:
         return answer.fate is Fate.DONE
     if answer.error not in {error.__name__ for error in act.final}:
         return False
-    # Only a restored or purged library has nothing to be undone.
+    # Only after a restore or a purge may an undo be refused for good.
     return act.name != "undo" or pair.has("restore") or pair.has("revoke")

@@ -1,4 +1,4 @@
-"""Whatever a task does to its process, it alone fails, with its own reason, and its neighbours run exactly once."""
+"""A task that harms its process fails alone, with its own reason; its neighbours run exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine of its own for a host: PID namespace, boot, host name and processes. It shares the network of the tests."""
+"""A separate machine for a host: PID namespace, boot, host name and processes. It shares the network of the tests."""
 
 from __future__ import annotations
 

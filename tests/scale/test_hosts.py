@@ -1,4 +1,4 @@
-"""Two hosts, two databases and two Prefect servers: nothing is done twice, nothing is lost, whatever fails."""
+"""Two hosts, two databases and two Prefect servers: no failure causes loss or repeated work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FILES = 10
 
 @dataclass
 class Library:
-    """The hosts, and what they read."""
+    """The hosts, and the sites and files that they read."""
 
     stack: Stack
     attic: Machine
@@ -51,7 +51,7 @@ class Library:
         return self.barn if host is self.attic else self.attic
 
     def add_feed(self, name: str, seconds: float) -> None:
-        """Add a feed of 12 entries, whose pages take so many seconds each, as a source that any host may sync."""
+        """Add a feed of 12 entries as a source that any host may sync; each page takes so many seconds."""
         address = _publish(self.web, name, seconds)
         self.attic.person(*_adding_feed(name, address)).ok()
 
@@ -114,7 +114,7 @@ def library(stack: Stack, dovecot: Dovecot, tmp_path_factory: pytest.TempPathFac
 
 
 def _begin_alone(person: Person, folder: Path) -> tuple[Any, list[dict[str, Any]]]:
-    """Sync a folder in a home with a SQLite ledger and a server of its own; return its proof and the hits of a search."""
+    """Sync a folder in a home with a SQLite ledger and a separate server; return its proof and the hits of a search."""
     _write_notes(folder / "attic-0")
     person("model", "off").ok()
     person("sources", "add", "local_files", folder / "attic-0", "--name", "attic-0").ok()

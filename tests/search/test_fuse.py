@@ -1,4 +1,4 @@
-"""The fusion of two rankings: no page repeats a result, whatever its size."""
+"""The fusion of two rankings: no page repeats a result, for any size of page."""
 
 from __future__ import annotations
 

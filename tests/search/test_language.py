@@ -1,4 +1,4 @@
-"""The query language: what is a filter, what is text, and what is refused."""
+"""The query language: filters, text and refused queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search by words and by meaning together, with the model that comes with Catchment."""
+"""Search by words and by meaning together, with the built-in model."""
 
 from __future__ import annotations
 

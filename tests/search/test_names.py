@@ -1,4 +1,4 @@
-"""Names of documents, which are found by meaning as texts are, and what is searched while not everything is embedded."""
+"""Names of documents, which are found by meaning as texts are; and searches while some embeddings are missing."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def rows(world: World) -> list[int]:
 
 
 def as_before(world: World) -> None:
-    """Change a library to one that was embedded in the old way, without names."""
+    """Change a library to the old kind of embeddings, without names."""
     with world.ledger._store.write() as writing:
         writing.execute(delete(title_embeddings))
         writing.execute(update(spaces).values(name="words"))

@@ -27,7 +27,7 @@ _COMMAND = [sys.executable, "-P", "-m", "catchment.search.meaning"]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose library has many passages without embeddings."""
+    """A home with many passages without embeddings in its library."""
     home = Home(tmp_path_factory.mktemp("prepared")).make()
     with closing(Ledger.open(home.database_url)) as ledger:
         world = World(home.database_url, Clock(), ledger)

@@ -1,4 +1,4 @@
-"""Search finds what a person wants: floors under the figures of `python -m benchmarks.relevance`, with fewer documents."""
+"""Search finds the expected documents: floors under the figures of `python -m benchmarks.relevance`, with fewer documents."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a sink of a kind is, and what it holds: the source, title and text of each document, by ID."""
+    """The place of a sink of a kind, and its contents: the source, title and text of each document, by ID."""
 
     kind: str
     place: str
@@ -61,7 +61,7 @@ class Place:
     secret: str | None = None
 
     def shown(self, document: tuple[str, str, str]) -> tuple[str, str, str]:
-        """Return what `read` returns of a document."""
+        """Return a document as `read` returns it."""
         return (*document[:2], "") if self.kind in ("chroma", "neo4j") else document
 
     @contextmanager
@@ -219,7 +219,7 @@ def _in_postgresql(address: str) -> Mapping[int, tuple[str, str, str]]:
 
 
 def _in_chroma(address: str) -> Mapping[int, tuple[str, str, str]]:
-    """Return what the server has; the texts are not there without embeddings, so they are those of the titles."""
+    """Return the documents on the server, without texts: without embeddings, it has only the rows of the titles."""
     base, _, name = address.rpartition("/")
     api = f"{base}/api/v2/tenants/default_tenant/databases/default_database/collections"
     found = httpx.get(f"{api}/{name}-documents").json()["id"]
@@ -359,7 +359,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def supplied(world: World, place: Place) -> World:
-    """A ledger with the sink `copy`, which has received nothing yet."""
+    """A ledger with the new sink `copy`, before its first delivery."""
     with sinks.opened(place.kind, place.place, place.secret, create=True) as made:
         wants = made.wants_vectors
     world.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna", wants_vectors=wants)

@@ -140,7 +140,7 @@ def test_killed_delivery_is_finished_by_the_next(supplied: World, place: Place, 
 
 
 def _deliver_and_die(world: World, operation: int) -> bool:
-    """Deliver in another process, which is killed at the operation with this number. Return whether it came that far."""
+    """Deliver in another process, and kill it at the operation with this number. Return whether it got that far."""
     world.ledger.close()
     child = os.fork()
     if child == 0:

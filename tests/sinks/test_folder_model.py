@@ -49,7 +49,7 @@ sys.addaudithook(_BOMB)
 
 
 class _Model:
-    """The documents, what other programs put into the folder, and the sink between them."""
+    """The documents, the files that other programs put into the folder, and the sink between them."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.root, self.outside = folder / "sink", folder / "outside"
@@ -221,7 +221,7 @@ class _Model:
         sink.mark(stamp)
         self.stamp = stamp
 
-    # What must be there
+    # The files that must be there
 
     def expected(self) -> dict[int, str]:
         """Return the name of each document: the names that all want most first, of those the oldest."""
@@ -271,7 +271,7 @@ class _Model:
         return self.random.sample(sorted(self.documents), min(most, len(self.documents)))
 
     def _foreign_name(self) -> str | None:
-        """Return a name that documents may want, or a folder of theirs, where nothing is yet."""
+        """Return a free name that documents may want, or a free name in a folder of theirs."""
         name = alternative(
             file_name(self._document(0, self._item())), self.random.randrange(1, 20), self.random.randrange(3)
         )

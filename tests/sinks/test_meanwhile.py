@@ -70,7 +70,7 @@ def _set(state: SinkState) -> Act:
 
 
 def _damage_and_resume(world: World) -> None:
-    """Alter the place by hand, also what this delivery has compared already."""
+    """Alter the place by hand, also the documents that this delivery has compared already."""
     sink = world.ledger.outbox.get("copy")
     with sinks.opened(sink.kind, sink.place) as opened:
         opened.write([], opened.versions(0, LAST_ID).keys())
@@ -166,7 +166,7 @@ def test_pause_at_any_moment_of_a_delivery_holds(state: SinkState | None, place:
 def test_removed_sink_receives_no_more_and_its_name_is_free(
     state: SinkState | None, place: Place, supplied: World, tmp_path: Path
 ) -> None:
-    """Another sink with the name gets nothing from a delivery to the removed one."""
+    """A delivery to the removed sink sends no documents to another sink with its name."""
     world = supplied
 
     def replace(world: World) -> None:

@@ -29,7 +29,7 @@ _DOCUMENT = DocumentCopy(
 
 @dataclass
 class _Answers:
-    """What a server does at the request with a number; right answers at all others."""
+    """The responses of a server: nonsense to the request with a number, correct ones to all others."""
 
     nonsense: Callable[[BaseHTTPRequestHandler], None] | None = None
     at: int = 0

@@ -159,7 +159,7 @@ def test_sink_ahead_of_a_restored_backup_is_repaired(supplied: World, place: Pla
 
 
 def test_revoked_text_in_an_old_copy_is_deleted(supplied: World, place: Place, tmp_path: Path) -> None:
-    """The place is away during the withdrawal, and comes back as a copy that still has the text."""
+    """The place is away during the withdrawal, and returns as a copy that still has the text."""
     world = supplied
     world.ingest(*notes(3))
     supply(world.ledger)
@@ -337,7 +337,7 @@ def test_copied_home_is_refused_at_the_sinks_of_the_original(
 def test_delivery_of_the_former_home_ends_when_its_place_is_adopted(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The operation at which the command comes is the last one. If it sets a stamp, the command has to be repeated."""
+    """The operation during which the place is adopted is the last one. If it sets a stamp, `adopt` must be repeated."""
     with copied_after_a_delivery(place, tmp_path, monkeypatch) as (one, two):
         two.ingest(*notes(1, 4))
         for moment in itertools.count(1):

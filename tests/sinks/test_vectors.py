@@ -1,4 +1,4 @@
-"""Embeddings at the sinks that take them: real pgvector, real Chroma, and vectors that tell texts apart."""
+"""Embeddings at the sinks that take them: real pgvector, real Chroma, and a different vector for each text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ server.cleanup()
 
 
 class Hashes:
-    """A model whose vectors tell nothing but texts apart."""
+    """A model with a different vector for each text; its vectors have no meaning."""
 
     setting = "use"
 

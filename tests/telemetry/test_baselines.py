@@ -1,4 +1,4 @@
-"""What is usual at an hour, and when a series is unusual."""
+"""The usual figures of an hour, and the decision that a series is unusual."""
 
 from __future__ import annotations
 

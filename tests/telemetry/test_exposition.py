@@ -1,4 +1,4 @@
-"""The three forms of the metrics: every series is there from the start, and none names a source."""
+"""The three forms of the metrics: every series exists from the start, and no series names a source."""
 
 from __future__ import annotations
 

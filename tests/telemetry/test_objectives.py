@@ -39,7 +39,7 @@ def test_objective_burns_while_long_and_short_window_do() -> None:
 
 
 def test_objective_that_has_recovered_does_not_burn() -> None:
-    """A third of the last hour failed, but nothing in the last half hour, and little in a day."""
+    """A third of the last hour failed, but no event of the last half hour, and few in a day."""
     assert judged(SYNCS, (2, 0, 4), (40, 4, 8), (600, 0, 400)).status is ObjectiveStatus.MET
 
 

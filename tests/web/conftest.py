@@ -50,7 +50,7 @@ def fill(home: Home, *, with_meaning: bool = False) -> None:
 
 @contextmanager
 def served(home: Home, server: int | None = None) -> Iterator[int]:
-    """Run the web process of a home, whose server listens on a port; yields the port of the page."""
+    """Run the web process of a home with a server on this port; yields the port of the page."""
     environment = {**os.environ, "CATCHMENT_HOME": str(home.path), "PYTHONPATH": str(PROJECT)}
     environment.pop("CATCHMENT_DATABASE_URL", None)
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
 """The command line has each function of `deployments/actions/` that takes an actor; so have the page and the JSON interface.
 
-They lack only those that the table of the package names with a reason.
+The page and the interface lack only the functions that the package's table names, with a reason.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(tmp_path: Path, mo
 
 
 def with_model(library: WarmLibrary, setting: str) -> None:
-    """Choose a model whose space is searched, and has no embeddings yet."""
+    """Choose a model. Searches use its space, which has no embeddings yet."""
     ledger = Ledger.open(library._home)
     ledger.embeddings.setting = setting
     model = load(setting)

@@ -1,4 +1,4 @@
-"""Every page and every view, over a library whose sources, jobs, hosts, backfills and incidents are in all states."""
+"""Every page and every view, over a library with sources, jobs, hosts, backfills and incidents in all states."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def routes(home: Home) -> tuple[list[str], list[str]]:
 
 
 def addresses(home: Home, path: str) -> list[str]:
-    """Return the addresses of a route: each source, host or number that the library has, and one that it has not."""
+    """Return the addresses of a route: with sources, hosts and numbers of the library, and with unknown ones."""
     if "{" not in path:
         return [path]
     names = [f"{kind}-{state}" for kind, state in zip(cycle(KINDS), STATES, strict=False)]

@@ -1,4 +1,4 @@
-"""`/metrics`: who may read it, what it says, and what the web process stores each minute."""
+"""`/metrics`: access to it, its content, and the figures that the web process stores each minute."""
 
 from __future__ import annotations
 

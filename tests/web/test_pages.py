@@ -1,4 +1,4 @@
-"""The pages over HTTP, from a real library: what they show, that texts are never markup, and their live parts."""
+"""The pages over HTTP, from a real library: their content, their live parts, and texts that are never markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who uses a session: a cookie that another user of the machine has collected is of no use."""
+"""A session belongs to one user: a cookie collected by another user of the machine is useless."""
 
 from __future__ import annotations
 

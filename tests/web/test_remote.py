@@ -1,4 +1,4 @@
-"""The client of the web process, and what `catchment search` does without an answer."""
+"""The client of the web process, and `catchment search` when the process does not answer."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
 
 
 def test_server_that_refuses_events_is_not_ready(home: Home) -> None:
-    """It says that it is healthy, and answers a posted event with an error, for example without its message broker."""
+    """The server reports that it is healthy, but answers events with an error, for example without its message broker."""
 
     def respond(request: BaseHTTPRequestHandler) -> None:
         request.send_response_only(200 if request.command == "GET" else 500)

@@ -80,7 +80,7 @@ def result_of(page: str) -> str:
 
 
 def files(home: Home) -> Files:
-    """Return what is stored, without the sign-in and the reports of processes."""
+    """Return the stored files, without the sign-in and the reports of processes."""
     stored_files = (file for file in home.path.rglob("*") if file.is_file() and home.run not in file.parents)
     names = {file: str(file.relative_to(home.path)) for file in stored_files}
     return {name: file.read_bytes() for file, name in names.items() if not name.startswith(("web-", "ledger.db-"))}

@@ -29,7 +29,7 @@ DAY = timedelta(days=1)
 
 
 class Past:
-    """A home whose syncs the test makes, from a day ago to now."""
+    """A home with syncs made by the test, from a day ago to now."""
 
     def __init__(self, home: Home) -> None:
         self.home, self.clock = home, Clock()

@@ -27,7 +27,7 @@ _HOURS = 150
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home whose source `notes` stored 40 items an hour, and was slow in the last three whole hours."""
+    """A home with a source `notes` that stored 40 items an hour, and was slow in the last three whole hours."""
     home, clock = Home(tmp_path_factory.mktemp("trends") / "home").make(), Clock()
     clock.now = time.time() // 3_600 * 3_600 - _HOURS * 3_600
     with closing(Ledger.open(home, clock=clock, monotonic=clock.steady)) as ledger:
