@@ -1,4 +1,4 @@
-"""The files of this project: those that git has, or that an sdist lists."""
+"""The files of this project: those in git, or those that an sdist lists."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def targets() -> Iterator[Target]:
 
 
 def _web_seed(data: bytes) -> None:
-    """Any seed is recognized, and read or refused; what it lists can be stored, and lists the same again."""
+    """Any seed is recognized, and read or refused; its addresses are in normal form, and its texts can be stored."""
     kind_of_seed(data, "", "")
     links = feeds_of(data, _SEED)
     for kind in set(SeedKind) - {SeedKind.FEED}:

@@ -165,7 +165,7 @@ def judged(folder: Path) -> tuple[bool, str | None]:
 
 
 def main(original: Path, every: int) -> None:
-    """Try each case, or one of so many, and print the wrong ones and the numbers of those that were intact and broken."""
+    """Try every case with this interval; print the verifier's defects, and the numbers of broken and intact bundles."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     folder, found = original.with_name("forged"), [0, 0]
     for case in islice(_cases(original, folder), 0, None, every):

@@ -496,7 +496,7 @@ def test_daily_check_signs_a_restored_history_and_tells_forgery_from_damage(
 
 
 def test_backup_during_an_erasure_and_a_signature_proves_its_rows(house: House, tmp_path: Path) -> None:
-    """Its checkpoints are read after the ledger was copied: those of later rows are left out, the permission is there."""
+    """The checkpoints are read after the ledger is copied: those of later rows are left out, the permission is included."""
     house.work()
     house.sign()
     assert chain.erase(house.home, house.ledger, house.clock.moment, WHO, "") > 0
