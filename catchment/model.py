@@ -266,7 +266,7 @@ class Document:
 
 
 class ReplayStage(StrEnum):
-    """The first stage that a backfill repeats. `FETCH` reads the source, the others need no network."""
+    """The first stage that a backfill repeats. `FETCH` asks the source, the others need no network."""
 
     FETCH = "fetch"
     NORMALIZE = "normalize"

@@ -11,7 +11,7 @@ _THROTTLE = "see `catchment throttle show`"
 
 
 class WaitKind(StrEnum):
-    """The causes of waiting, in the order in which they must end. docs/waiting.md lists them in the same order."""
+    """What a source or an item waits for. What stands first must end first; docs/waiting.md lists them in this order."""
 
     label: str
     """The state of the source or item meanwhile, in a table."""
@@ -54,7 +54,7 @@ class WaitKind(StrEnum):
 class Wait:
     """A reason for which a source, host or item waits now.
 
-    `until`: its end, aware UTC; None if it is open or not known. `remedy`: the way to end it or to see more.
+    `until`: its end, aware UTC; None if it is open or not known. `remedy`: what helps, or shows more.
     """
 
     kind: WaitKind

@@ -241,7 +241,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in its current state. `backfill`: the number of the backfill that added it. `replay_of`: the job that it repeats.
+    """A job in its current state. `backfill`: the number of the one that added it. `replay_of`: the job that it repeats.
 
     `next_attempt`: when it is tried again, if it waits for that.
     """

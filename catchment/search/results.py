@@ -111,8 +111,7 @@ class Results:
 
     Attributes:
         is_capped: There are more hits than `total`; see `word_index.find`.
-        is_partial: Hits may have only some of the words: the query is a sentence, or no document has all its words. The total
-            is then of little use.
+        is_partial: Documents with some of the words are hits: of a sentence, or because none has all. The total says little.
         meaning_off: Why meaning did not take part although it should have; None if it did.
         incomplete: Names of sources with passages that are not searched by meaning yet.
     """

@@ -86,7 +86,7 @@ _SAMPLE_AT_ONCE = 20
 
 @dataclass(frozen=True, slots=True)
 class ProofFinding:
-    """An item with a different state in the library and in the source, and the reason."""
+    """An item whose state in the library differs from the source, and the reason."""
 
     flaw: Flaw
     item: str

@@ -117,9 +117,9 @@ class Condition:
 
     Attributes:
         probe: The component, as `catchment health` names it.
-        message: The state in words. Parts that change by themselves, such as an age, follow after "; ".
+        message: The state in words. What changes by itself, such as an age, comes after "; ".
         remedy: The way to solve it; "" if no action is needed. Neither text contains a path.
-        reason: The code of the incident that this condition opens unless it is ok; None if it opens none.
+        reason: The code of the incident that it is unless it is ok; None if it is none.
         subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger,
             "objective:NAME", or "" for the whole system.
     """

@@ -40,7 +40,7 @@ class ObjectiveStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective: the required share of good events. `above`: bound of good values; 0 without a bound."""
+    """An objective: the share that has to be good. `above`: bound of good values; 0 without a bound."""
 
     name: str
     target: float

@@ -37,7 +37,7 @@ class HostStanding:
         sources: The sources that run on this host only; None before the first report of the server.
         syncs: The sources with a running sync there.
         purges: The removed or revoked sources with data left on its disk.
-        problem: A description of the problem; "" if it is active, or if no work waits for it.
+        problem: A description of the problem; "" if it is active, or if nothing waits for it.
     """
 
     name: str

@@ -28,7 +28,7 @@ class ItemWhy:
         item: Its path.
         because: The reason in words.
         attempts, next_attempt: Of its present job; `next_attempt` only if it waits for one.
-        waits: Why it is not in the library yet, in the order in which the waits must end; empty if it is, or will not be.
+        waits: Why it is not in the library yet, what must end first coming first; empty if it is, or will not be.
         consents: All consents to its source.
         sync: The sync that listed it last; with its `run` and `code_version` if it is one of the last 500 of its source.
         history: Its events, oldest first.
@@ -59,7 +59,7 @@ class ItemWhy:
 
 @dataclass(frozen=True, slots=True)
 class WhyView:
-    """The items with a name; without such an item, the reasons, as far as they were looked up."""
+    """The items that have a name, or, as far as that was looked up, the reasons why there is none."""
 
     asked: str
     items: tuple[ItemWhy, ...]

@@ -36,7 +36,7 @@ class ConsentStanding:
 
 @dataclass(frozen=True, slots=True)
 class LastSync:
-    """The last sync that is not an undo. `outcome` is None while it runs; `expected` only until it ends."""
+    """The last sync that is no undo. `outcome` is None while it runs; `expected` only until it ends."""
 
     outcome: Outcome | None
     began: datetime
@@ -52,7 +52,7 @@ class SourceStanding:
 
     Attributes:
         state: Also "paused" if its deployment is switched off in Prefect.
-        waits: Why it is not read now, in the order in which the waits must end; empty if it may be read.
+        waits: Why it is not read now, what must end first coming first; empty if it may be read.
         jobs: Number of jobs by state.
         rule, quota: Its limits in words, and the rest of its hourly quota.
         next_run: None if no run is planned, or no worker would start it.
@@ -111,9 +111,9 @@ class SourceView:
     Attributes:
         runs: Its next runs, soonest first, as the server planned them at `planned`; None if that is not known.
         expected: When its running or interrupted sync will be done, if known.
-        types, size: Number of documents by media type, and the bytes of its items with a known size.
+        types, size: Number of documents by media type, and the bytes of its items, as far as they are known.
         syncs: Its latest syncs, newest first.
-        settings: As written; secrets are references.
+        settings: As they are written; secrets are references.
     """
 
     line: SourceLine

@@ -37,17 +37,17 @@ class BackfillProgress:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The content of `catchment status`.
+    """What `catchment status` shows.
 
     Attributes:
         worker: Its last report; None unless it lives.
         failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
         sentence: Whether all is well, or the worst incident.
-        meaning: The progress of the embeddings. None before the first source, as the fields below.
-        incidents: The open incidents; none while Catchment is stopped and does not judge them.
-        problems: The present problems of sources, hosts and sinks, worst first; also while Catchment is stopped.
+        meaning: How far the embeddings are. None before the first source, as the fields below.
+        incidents: Those that are open; none while nothing runs and judges them.
+        problems: What is wrong with sources, hosts and sinks now, worst first; also while nothing runs.
         raw_bytes: Size of the raw content that is kept.
-        backfills: The running and paused backfills.
+        backfills: Those that run or are paused.
         machines: The hosts that share the ledger; none if this home runs alone. `hosts` are those of the sources.
     """
 

@@ -94,7 +94,7 @@ class RuleStatus:
 
 @dataclass(frozen=True, slots=True)
 class HostRate:
-    """The rate limit of a host: requests per second, burst, tokens left, and the factor by which its responses changed it.
+    """How fast a host may be asked: requests per second, burst, tokens left, and the factor that its answers led to.
 
     `left` of `allowed` requests remain until `until`.
     """
@@ -134,7 +134,7 @@ class BreakerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """All limits and their present effect. The fields are those of `throttle show --json`."""
+    """All limits and what they do now. The fields are those of `throttle show --json`."""
 
     rules: tuple[RuleStatus, ...] = ()
     hosts: tuple[HostRate, ...] = ()

@@ -118,9 +118,9 @@ class TroubleView:
     """All troubles, worst first.
 
     Attributes:
-        number: Number of troubles that need a person.
+        number: Of those that need a person.
         checked: Time of the last check of the components.
-        closed: The troubles closed in the last 24 hours, latest first, if they were requested.
+        closed: What was closed in the last 24 hours, latest first, if it was asked for.
     """
 
     troubles: tuple[TroubleRow, ...]
@@ -162,7 +162,7 @@ class GoodVersion:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """A quarantined item. `item` is None after a purge; `good` is None without a document in the library."""
+    """A quarantined item. `item` is None if it was purged, and `good` if the library has no document of it."""
 
     entry: QuarantineEntry
     help: str

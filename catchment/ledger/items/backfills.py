@@ -64,7 +64,7 @@ Readable = Callable[[Mapping[int, Item]], Collection[int]]
 
 @dataclass(frozen=True, slots=True)
 class BackfillSelection:
-    """The work of a backfill: a stage, for the items of a window or for the given items.
+    """What a backfill does: a stage, for the items of a window or for these.
 
     `since` and `until` (aware, the latter excluded) are compared with the date of the document or, for `FETCH`, of the item at
     its source.
@@ -116,7 +116,7 @@ class BackfillSelection:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The present work of a selection: the number of items, the number of unreadable items, and a digest of all."""
+    """The work that a selection means now: the numbers of items, and of those that cannot be read, and a digest of all."""
 
     total: int
     unreadable: int
@@ -183,7 +183,7 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class TextChange:
-    """A document with a text that a backfill changed, and the lengths of both texts in characters."""
+    """A document whose text a backfill changed, with the lengths of both texts in characters."""
 
     document: int
     path: str

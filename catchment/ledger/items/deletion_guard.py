@@ -40,7 +40,7 @@ class HeldFolder:
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
-    """An item with a held deletion. `document` and `title`: the document to be deleted; None without a document."""
+    """An item whose deletion is held. `document` and `title`: what would be deleted; None without a document."""
 
     id: int
     item: str

@@ -17,7 +17,7 @@ class BackupStatus(ProcessReport):
     Attributes:
         process: Identity of the process that makes it.
         ended: None until it is complete, failed or interrupted.
-        problem: Why it failed, or the first violated invariant of the copy; empty without a problem.
+        problem: Why it failed, or the first violated invariant of the copy; empty if there is none.
         is_complete: Whether there is a complete file.
     """
 

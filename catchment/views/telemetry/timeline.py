@@ -58,7 +58,7 @@ class TimelineBar:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A source with its bars. `syncs`, `failed`: number of all its syncs in the span, and of the failed syncs."""
+    """A source with its bars. `syncs`, `failed`: number of all its syncs in the span, and of those that failed."""
 
     source: str
     state: SourceState

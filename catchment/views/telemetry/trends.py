@@ -17,7 +17,7 @@ Values = tuple[float | None, ...]
 
 
 class TrendRange(StrEnum):
-    """The period of a trend."""
+    """How far back a trend goes."""
 
     HOUR = "1h"
     DAY = "24h"

@@ -25,7 +25,7 @@ class DiffLine:
 
     Attributes:
         sign: "+", "-", " ", or "@" for the line before each part.
-        marked: Start and end of the words that changed; empty if the whole line was added or removed.
+        marked: Start and end of the words that changed; empty if the whole line is new, or is not there any more.
     """
 
     sign: str

@@ -31,7 +31,7 @@ class DocumentVersion:
         sync: The sync, or undo, that made it; None if unknown.
         title, modified: As it was then. `modified`: its own date.
         is_there: False while the document was deleted.
-        what: The changes since the version before, in words.
+        what: What changed since the version before, in words.
         added, removed: Number of lines.
         fields: The changes outside the text.
     """
@@ -69,7 +69,7 @@ class DocumentHistory:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDiff:
-    """The changes from one version of a document, `before`, to a later one. `after.what` describes them in words."""
+    """What changed from one version of a document, `before`, to a later one. `after.what` has it in words."""
 
     document: int | None
     source: str

@@ -19,7 +19,7 @@ class BackfillList:
 
 @dataclass(frozen=True, slots=True)
 class BackfillAndChanges:
-    """A backfill, the number of texts that it changed, and the texts with the most changes."""
+    """A backfill, the number of texts that it changed, and those that it changed most."""
 
     backfill: Backfill
     changed: int
