@@ -123,8 +123,9 @@ def revoke(
     forget_files(home, source.name)
     purging.erase()
     before = _Before(items, holdings, cached, still_cached, passages, raw, still_raw, samples)
-    copies_in_memory.forget(home)
     proof = _prove(home, ledger, source, extent, before)
+    # Last, because it ends the web process, in which this may run. A killed purge is not recorded as ended, and is repeated.
+    copies_in_memory.forget(home)
     if proof.holds:
         purging.end(source.id, extent.scopes, actor)
     return proof

@@ -6,6 +6,7 @@ The last reports of the worker and the server are used, too. They do not exist w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catchment.model import JobState
@@ -82,7 +83,9 @@ def consent_of(name: str, consents: list[Consent]) -> Wait | None:
     if not consents:
         return WaitKind.CONSENT.of(name, why="no consent given")
     lacking = next((consent for consent in consents if consent.problem), None)
-    return WaitKind.CONSENT.of(name, why=f"{lacking.problem}{lacking.suffix}") if lacking else None
+    if lacking is None:
+        return None
+    return replace(WaitKind.CONSENT.of(name, why=f"{lacking.problem}{lacking.suffix}"), remedy=f"run: {lacking.remedy}")
 
 
 def breakers(ledger: Ledger) -> dict[str, Wait]:

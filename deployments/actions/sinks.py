@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import sinks
-from catchment.errors import BadInput, NoConsent
-from catchment.ledger import SinkRow, SinkState
-from catchment.runtime.home import expanded
+from catchment.errors import BadInput, NoConsent, TryAgain
+from catchment.ledger import Ledger, SinkRow, SinkState
+from catchment.runtime.home import CONTROL, expanded
 from catchment.runtime.membership import Membership
 from catchment.sync import supply
 from deployments.actions.desk import Desk
@@ -44,6 +45,9 @@ def add(
         raise NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
     if not _NAME.match(name):
         raise BadInput(f"{name!r}: not a valid name; use lower-case letters, digits, - and _")
+    folder = None
+    if CONTROL.search(place):
+        raise BadInput(f"{place!r}: contains a control character; choose another place")
     if sinks.is_folder(kind):
         folder = expanded(Path(place))
         if not folder.is_absolute():
@@ -56,12 +60,14 @@ def add(
     with desk.writing() as ledger:
         if any(sink.name == name for sink in ledger.outbox.all()):
             raise BadInput(f"{name}: a sink with this name exists; choose another name")
+        if folder:
+            _require_free(desk, ledger, folder)
         with sinks.opened(kind, place, secret, create=True) as made:
             wants_vectors = made.wants_vectors
             # An empty place may still have the stamp of a former sink.
             made.mark("")
         added = ledger.outbox.add(name, kind, place, secret, actor, reason, wants_vectors=wants_vectors)
-    deliveries.start_delivery(desk.home, name)
+    _deliver(desk, name)
     return added
 
 
@@ -75,14 +81,14 @@ def resume(desk: Desk, name: str, actor: str, reason: str = "") -> None:
     """Compare a sink with the library and send the differences, also those that it refused before. Raises NotFound."""
     with desk.writing() as ledger:
         ledger.outbox.set_state(name, SinkState.ACTIVE, actor, reason)
-    deliveries.start_delivery(desk.home, name)
+    _deliver(desk, name)
 
 
 def rebuild(desk: Desk, name: str, actor: str, reason: str = "") -> None:
     """Have all documents deleted at a sink and sent again. Raises NotFound, Refused if it is paused."""
     with desk.writing() as ledger:
         ledger.outbox.set_state(name, SinkState.EMPTYING, actor, reason)
-    deliveries.start_delivery(desk.home, name)
+    _deliver(desk, name)
 
 
 def adopt(desk: Desk, name: str, actor: str, reason: str = "") -> SinkRow:
@@ -94,7 +100,7 @@ def adopt(desk: Desk, name: str, actor: str, reason: str = "") -> SinkRow:
     with desk.writing() as ledger:
         supply.adopt(desk.home, ledger, name, sinks.opened, actor, reason)
         adopted = ledger.outbox.get(name)
-    deliveries.start_delivery(desk.home, name)
+    _deliver(desk, name)
     return adopted
 
 
@@ -108,6 +114,24 @@ def remove(desk: Desk, name: str, actor: str, reason: str = "") -> SinkRow:
         with supply.alone(desk.home, sink):
             ledger.outbox.remove(name, actor, reason)
     return sink
+
+
+def _deliver(desk: Desk, name: str) -> None:
+    # The action is done. If the server does not respond now, the worker starts the delivery at its next look.
+    with suppress(TryAgain):
+        deliveries.start_delivery(desk.home, name)
+
+
+def _require_free(desk: Desk, ledger: Ledger, folder: Path) -> None:
+    """Refuse a folder of another sink, or of Catchment itself, or within one; also by another path to it."""
+    place = folder.resolve()
+    if place.is_relative_to(desk.home.path.resolve()):
+        raise BadInput(f"{folder}: Catchment's own state; choose another folder")
+    for sink in ledger.outbox.all():
+        if sinks.is_folder(sink.kind):
+            used = Path(sink.place).resolve()
+            if place.is_relative_to(used) or used.is_relative_to(place):
+                raise BadInput(f"{folder}: the place of the sink {sink.name}; choose another folder")
 
 
 def check(desk: Desk, name: str) -> supply.Differences:

@@ -259,10 +259,11 @@ def remove(desk: Desk, name: str, actor: str, reason: str = "") -> None:
         forget_files(desk.home, name)
         if name == desk.home.inbox.stem:
             desk.home.inbox.unlink(missing_ok=True)
-        copies_in_memory.forget(desk.home)
         # The daily clean-up does it otherwise.
         with suppress(HomeUnavailable):
             forget_raw(desk.home, ledger)
+    # Last, because it ends the web process, in which this may run.
+    copies_in_memory.forget(desk.home)
 
 
 def require(desk: Desk, name: str) -> None:

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from catchment.content import copies_in_memory
 from catchment.contracts import Guarded, Known, Paced
 from catchment.errors import LoginFailed, NoConsent
 from catchment.ledger import WHOLE, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Home, Policy
+from catchment.sync import revoke
 from catchment.sync.preflight import consented, scopes_of
 from catchment.sync.source_sync import open_sync
 from connectors import connector_class, kinds
@@ -209,3 +211,21 @@ def test_every_host_based_kind_describes_its_data(kind: str) -> None:
         assert hasattr(connector, "scopes") and hasattr(connector, "scope_of"), Guarded.__doc__
     else:
         assert not issubclass(connector, Guarded), Paced.__doc__
+
+
+def test_page_is_replaced_after_the_proof_of_a_deletion(
+    home: Home, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion may run in the process of the page, which would end in the middle of it."""
+    source = ledger.sources.put("notes", "local_files", Priority.NORMAL)
+    ledger.consents.give(source.id, frozenset({WHOLE}), "operator", None)
+    prove, mark = revoke._prove, copies_in_memory.mark(home)
+
+    def proved(*arguments: Any) -> revoke.PurgeProof:
+        assert copies_in_memory.mark(home) == mark
+        return prove(*arguments)
+
+    monkeypatch.setattr(revoke, "_prove", proved)
+    extent = revoke.Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
+    assert revoke.revoke(home, ledger, source, extent, "operator").holds
+    assert copies_in_memory.mark(home) != mark

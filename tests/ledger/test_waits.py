@@ -161,3 +161,9 @@ def test_document_lists_the_kinds_in_their_order() -> None:
         r"^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE
     )
     assert listed == [*WaitKind]
+
+
+def test_unfinished_deletion_is_finished_by_revoking_again(home: Home, world: World) -> None:
+    world.ledger.consents.withdraw(world.source.id, frozenset({WHOLE}), "operator", "")
+    (wait,) = waits.of_sources(world.ledger, home, None)["notes"][:1]
+    assert (wait.kind, wait.remedy) == (WaitKind.CONSENT, "run: catchment consent revoke notes")
