@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from catchment.content.disposable_file import file_size
 from catchment.ledger import Incident, LatestDocument, Ledger, ListPage
+from catchment.pacing.waits import WaitKind
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.runtime.worker_status import WorkerStatus
@@ -46,13 +47,14 @@ def overview(
     failed = sum(condition.verdict is FAIL for condition in checks.current(datetime.now(UTC))) if checks else 0
     server = ServerStanding(url is not None, report is not None, url)
     worker = WorkerStatus.read(home) if url else None
-    head = Overview(server, worker, failed, checks.at if checks else None, incidents.sentence(()))
+    sentence = incidents.sentence(()) if url else f"{WaitKind.STOPPED.why}; {WaitKind.STOPPED.remedy}."
+    head = Overview(server, worker, failed, checks.at if checks else None, sentence)
     if ledger is None:
         return head
     opened = incidents.opened(ledger, unsaved)
     return replace(
         head,
-        sentence=incidents.sentence(opened, trouble.number(ledger, unsaved)),
+        sentence=incidents.sentence(opened, trouble.number(ledger, unsaved)) if url else sentence,
         meaning=MeaningStatus.read(home, ledger),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),

@@ -258,3 +258,8 @@ def test_pause_of_all_sources_is_told_once_with_its_reason(cli: Cli, filled: Pat
     assert cli("queue", "resume").code == 0
     assert "on the train" not in cli("throttle", "show").out
     assert "all: paused, before: nothing; on the train" in cli("throttle", "history").out
+
+
+def test_sentence_of_a_stopped_system_does_not_say_that_all_is_well(cli: Cli) -> None:
+    sentence = "Catchment is not running; start it with `catchment up --detach`."
+    assert cli("status", "--json").json["sentence"] == sentence
