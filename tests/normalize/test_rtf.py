@@ -55,6 +55,11 @@ def _read(rtf: bytes, head: bytes = rb"\ansi\ansicpg1252\deff0" + _FONTS) -> Doc
             id="raised and lowered",
         ),
         pytest.param(
+            rb"log{\sub 2}8, 10{\up6 6}{\up0 , }y{\dn6 4}2, z{\dn 4}\par 5{\sub 2}\par 8",
+            "log~2~8, 10^6^, y~4~2, z4\n\n5~2~\n\n8",
+            id="raised and lowered by half points, and before a number",
+        ),
+        pytest.param(
             rb"Water{\i mil}ls, H{\sub 2}O, {\b C}apital\b0 s\par", "Watermills, H2O, Capitals", id="emphasis in words"
         ),
         pytest.param(

@@ -26,6 +26,8 @@ class Flow:
     def __init__(self) -> None:
         self._pieces: list[tuple[str, _Look]] = []
         """The current paragraph or cell."""
+        self._lowers = False
+        """The last piece is a lowered number without a mark, which it needs before another number."""
         self._cells: list[str] = []
         self._rows: list[list[str]] = []
         self._blocks: list[str] = []
@@ -34,11 +36,16 @@ class Flow:
     def write(self, text: str, address: str = "", mark: str = "", *, is_struck: bool = False) -> None:
         """Add text to the paragraph, with the address of its link.
 
-        `mark`: "^" for raised and "~" for lowered text. A number gets it if it is raised, or lowered behind a number.
+        `mark`: "^" for raised and "~" for lowered text. A number gets it if it is raised, or lowered beside a number.
         """
-        if text.isdecimal() and (mark == "^" or (mark and self._pieces and self._pieces[-1][0][-1:].isdecimal())):
-            text = f"{mark}{text}{mark}"
-        self._pieces.append((text, _Look(address, is_struck)))
+        if self._lowers and text[:1].isdecimal():
+            lowered, look = self._pieces[-1]
+            self._pieces[-1] = (f"~{lowered}~", look)
+        is_marked = mark and (mark == "^" or bool(self._pieces and self._pieces[-1][0][-1:].isdecimal()))
+        self._lowers = mark == "~" and text.isdecimal() and not is_marked
+        self._pieces.append(
+            (f"{mark}{text}{mark}" if is_marked and text.isdecimal() else text, _Look(address, is_struck))
+        )
 
     def add_aside(self, text: str) -> None:
         """Add a text beside the paragraph: below it, if it has begun."""
@@ -90,7 +97,7 @@ class Flow:
 
     def _paragraph(self) -> str:
         """End the paragraph and return its stripped lines, with a backslash before a `#` outside headings."""
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces, self._lowers = self._pieces, [], False
         whole = "".join(
             _looking("".join(text for text, _ in part), look) for look, part in groupby(pieces, lambda piece: piece[1])
         )

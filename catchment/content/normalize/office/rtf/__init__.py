@@ -29,7 +29,7 @@ _CHARACTERS = {
     "rtlmark": "\u200f",
 }  # fmt: skip
 _TIME = {"yr": "{:04}", "mo": "-{:02}", "dy": "-{:02}", "hr": "T{:02}", "min": ":{:02}"}
-_RAISED = {"super": "^", "sub": "~", "nosupersub": ""}
+_RAISED = {"super": "^", "up": "^", "sub": "~", "dn": "~", "nosupersub": ""}
 _HIDDEN = frozenset({"v", "deleted", "htmlrtf"})
 _FACTS = ("title", "author", "creatim", "revtim", "keywords", "subject")
 _TEXTS_OF_SHAPES = frozenset({"gtextUNICODE", "wzDescription"})
