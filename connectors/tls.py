@@ -5,12 +5,13 @@ from __future__ import annotations
 import ssl
 from functools import lru_cache
 
-import httpx
-
 
 @lru_cache(maxsize=1)
 def authorities() -> ssl.SSLContext:
     """Return a TLS context with the system's authorities (including private ones) and httpx's. Loading takes 30 ms."""
+    # Not for mail, which imports this module, too.
+    import httpx
+
     context = httpx.create_ssl_context()
     context.load_default_certs()
     return tolerant(context)

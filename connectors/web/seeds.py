@@ -20,7 +20,6 @@ from catchment.content.normalize.decode import charset_of, declared_encoding, de
 from catchment.errors import BadInput, ParseError, Skipped
 from catchment.model import time_of
 from connectors.web.address import MOST_CHARACTERS, normalized
-from connectors.web.client import decoded
 from connectors.web.feeds import FEED_ROOTS, is_json_feed, root_element, with_characters
 
 MOST_ADDRESSES = 200_000
@@ -192,6 +191,9 @@ def _distinct(
 def _unpacked(data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
+    # The client brings the library for HTTP, which the settings and the parsers do without.
+    from connectors.web.client import decoded
+
     pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
     try:
         return decoded(pieces, "gzip", _MOST_BYTES)

@@ -358,3 +358,11 @@ print({name.partition(".")[0] for name in sys.modules} & {"prefect", "sqlalchemy
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "none"
+
+
+@pytest.mark.parametrize("module", ["connectors.imap.connector", "connectors.web.settings"])
+def test_modules_that_need_no_http_load_no_client_for_it(module: str) -> None:
+    """It takes 50 ms, in each command that reads the settings of a mail source and in each parser process of a list."""
+    code = f"import sys, {module}; print('httpx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
