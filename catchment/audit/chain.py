@@ -109,7 +109,7 @@ def sign_restore(
     time = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     replaced = replaced or max((line.head.size for line in read(home_log)), default=0)
     facts = in_words(time, verified.rows, replaced, verified.signed, other)
-    copy.history.note(RESTORED, actor, f"{facts}; {reason}" if reason else facts)
+    copy.history.note(RESTORED, actor, reason, fact=facts)
     with copy.trail() as trail:
         row = trail.proof(verified.rows + 1)
     tree.extend([row], [False])

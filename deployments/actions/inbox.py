@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from catchment.errors import BadInput, NoConsent, NotFound, Refused, TryAgain
+from catchment.model import count
 from catchment.runtime import atomic_files
 from catchment.settings import Home
 from deployments.actions import consents, sources, syncs
@@ -99,8 +100,7 @@ def enqueue(
         sources.allow_hosts(desk, INBOX, allowed, actor, reason)
     if added := _append(desk.home, web_addresses.hosts):
         with desk.writing() as ledger:
-            text = f"{added:,} {'address' if added == 1 else 'addresses'}"
-            ledger.sources.note(INBOX, "changed", actor, f"{text}; {reason}" if reason else text)
+            ledger.sources.note(INBOX, "changed", actor, reason, fact=count(added, "address", "addresses"))
     unread_hosts = set(new_hosts(desk, web_addresses))
     waiting = sum(host in unread_hosts for host in web_addresses.hosts.values())
     run = None

@@ -29,7 +29,7 @@ def choose_model(desk: Desk, setting: str, actor: str, reason: str = "") -> bool
         choice.load(setting)
     with desk.writing() as ledger:
         ledger.embeddings.setting = setting
-        ledger.history.note("model chosen", actor, f"{setting}; {reason}" if reason else setting)
+        ledger.history.note("model chosen", actor, reason, fact=setting)
     meaning_status.record(desk.home, "")
     if setting == OFF or (server := running(desk.home)) is None:
         return True
@@ -53,7 +53,7 @@ def replace_key(desk: Desk, actor: str, reason: str = "") -> signing.PublicKey:
     """Replace the key that signs the history. The previous one announces it."""
     with desk.writing() as ledger:
         public = signing.rotate(desk.home)
-        ledger.history.note("audit key replaced", actor, f"{public.key}; {reason}" if reason else public.key)
+        ledger.history.note("audit key replaced", actor, reason, fact=public.key)
     return public
 
 
@@ -90,7 +90,6 @@ def move(desk: Desk, url: str, actor: str, reason: str = "") -> int:
         with desk.writing() as ledger:
             rows = ledger.move(url)
         desk.home.use_database(url)
-        place = without_password(url)
         with desk.writing() as ledger:
-            ledger.history.note("ledger moved", actor, f"{place}; {reason}" if reason else place)
+            ledger.history.note("ledger moved", actor, reason, fact=without_password(url))
     return rows

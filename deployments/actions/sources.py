@@ -140,7 +140,7 @@ def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secr
                     source = ledger.sources.put(name, entry.kind, settings.priority, keep_days=settings.keep_days)
                     if any(setting.key == "keep_raw" and not setting.after for setting in changes):
                         forget_raw(desk.home, ledger, source.id)
-                    ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
+                    ledger.sources.note(name, "changed", actor, reason, fact=keys)
     for file in old_secrets:
         file.unlink(missing_ok=True)
     return changes
@@ -195,7 +195,7 @@ def move(desk: Desk, name: str, to: str, actor: str, reason: str = "") -> str:
         _refuse_during_removal(ledger, name)
         with desk.moving(name, to) as entry:
             description = probe(desk.connector(entry))
-        ledger.sources.note(name, "moved", actor, f"to {to}; {reason}" if reason else f"to {to}")
+        ledger.sources.note(name, "moved", actor, reason, fact=f"to {to}")
     with suppress(NotFound, Refused, TryAgain):
         syncs.start(desk, name, actor, reason)
     return description

@@ -232,17 +232,19 @@ class Writing(Reading):
         job_id: int | None = None,
         sync_id: int | None = None,
         attempt: int | None = None,
+        fact: str = "",
         reason: str | None = None,
         was_at: str | None = None,
     ) -> None:
         """Add an event of this transaction to the history.
 
-        `was_at` is the previous locator of a moved item. Locators are not part of the hash chain, because they may have to be
-        deleted.
+        `fact`: the subject or the extent of the event; the row has it before the reason. `was_at` is the previous locator of a
+        moved item. Locators are not part of the hash chain, because they may have to be deleted.
         """
         if was_at is not None:
             self._places.append((len(self._events), item_id, was_at))
-        self._events.append((actor, event, source_id, item_id, job_id, sync_id, attempt, reason))
+        text = f"{fact}; {reason}" if fact and reason else fact or reason
+        self._events.append((actor, event, source_id, item_id, job_id, sync_id, attempt, text))
 
     def write_history(self) -> None:
         """Append the recorded events to the chain. Called once, before the commit."""

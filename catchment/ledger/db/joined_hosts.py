@@ -101,7 +101,7 @@ class JoinedHosts:
             if not writing.execute(update(hosts).where(own).values(facts)).rowcount:
                 new = {"id": ownership.identity, "boot": "", "beat_until": 0, "joined_at": writing.now}
                 writing.execute(insert(hosts).values(new | facts))
-                writing.record("host joined", actor=actor, reason=f"{name}; {reason}" if reason else name)
+                writing.record("host joined", actor=actor, fact=name, reason=reason)
 
     def leave(self, actor: str, reason: str = "", *, name: str | None = None) -> None:
         """Remove this host, or another host that no longer answers. The last host then has the ledger to itself.
@@ -120,7 +120,7 @@ class JoinedHosts:
             for source_id in writing.execute(purges).scalars().all():
                 writing.record(UNCONFIRMED, actor=actor, source_id=source_id, reason=row.name)
             writing.execute(delete(hosts).where(hosts.c.id == row.id))
-            writing.record("host left", actor=actor, reason=f"{row.name}; {reason}" if reason else row.name)
+            writing.record("host left", actor=actor, fact=row.name, reason=reason)
             if writing.execute(select(hosts.c.id).limit(1)).first() is None:
                 ownership.adopt(writing.connection)
 

@@ -98,7 +98,7 @@ class Consents:
                 writing.execute(delete(marks).where(marks.c.source_id == source_id))
             end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
             for scope in sorted(scopes):
-                _tell(writing, "consent given", source_id, by, f"{scope}{end}", reason)
+                writing.record("consent given", actor=by, source_id=source_id, fact=f"{scope}{end}", reason=reason)
 
     def withdraw(self, source_id: int, scopes: Collection[str], by: str, reason: str = "") -> None:
         """Withdraw consent for these scopes immediately. `Purging` deletes the data. Idempotent."""
@@ -112,7 +112,7 @@ class Consents:
                 .all()
             )
             for scope in sorted(withdrawn):
-                _tell(writing, "consent withdrawn", source_id, by, scope, reason)
+                writing.record("consent withdrawn", actor=by, source_id=source_id, fact=scope, reason=reason)
 
 
 def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) -> None:
@@ -121,10 +121,6 @@ def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) 
         withdrawn = (_columns.source_id == source_id) & (_columns.scope == scope) & _columns.withdrawn_at.is_not(None)
         if writing.execute(update(consents).where(withdrawn).values(purged_at=writing.now)).rowcount:
             writing.record("purged", actor=actor, source_id=source_id, reason=scope)
-
-
-def _tell(writing: Writing, event: str, source_id: int, actor: str, subject: str, reason: str) -> None:
-    writing.record(event, actor=actor, source_id=source_id, reason=f"{subject}; {reason}" if reason else subject)
 
 
 def forget(writing: Writing, source_id: int) -> None:

@@ -136,10 +136,11 @@ class Sources:
                 event = "resumed" if state == "active" else state
                 writing.record(event, actor=actor, source_id=source.id, reason=reason)
 
-    def note(self, name: str, event: str, actor: str, reason: str | None = None) -> None:
+    def note(self, name: str, event: str, actor: str, reason: str | None = None, *, fact: str = "") -> None:
         """Add an operator's action on a source, outside the ledger, to the history. Raises NotFound."""
         with self._store.write() as writing:
-            writing.record(event, actor=actor, source_id=find_source(writing, name).id, reason=reason or None)
+            source_id = find_source(writing, name).id
+            writing.record(event, actor=actor, source_id=source_id, fact=fact, reason=reason or None)
 
     def remove(self, name: str, actor: str, reason: str) -> None:
         """Delete a source with its jobs, documents and cursor. Only the history remains.

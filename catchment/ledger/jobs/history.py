@@ -117,10 +117,10 @@ class History:
             )
         return len(numbers)
 
-    def note(self, event: str, actor: str, reason: str = "") -> None:
+    def note(self, event: str, actor: str, reason: str = "", *, fact: str = "") -> None:
         """Add an operator's action that concerns no source."""
         with self._store.write() as writing:
-            writing.record(event, actor=actor, reason=reason or None)
+            writing.record(event, actor=actor, fact=fact, reason=reason or None)
 
     def latest(self) -> int:
         """Return the number of the latest event; 0 without one."""

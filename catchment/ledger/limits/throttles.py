@@ -204,5 +204,5 @@ def _tell(writing: Writing, where: str, before: Rule, after: Rule, actor: str, r
     event = "throttle cleared" if after == Rule() else "throttle set"
     if replace(before, paused=after.paused) == after:
         event = "paused" if after.paused else "resumed"
-    text = f"{where}: {after}, before: {before}" + (f"; {reason}" if reason else "")
-    writing.record(event, actor=actor, source_id=source_id, reason=text)
+    fact = f"{where}: {after}, before: {before}"
+    writing.record(event, actor=actor, source_id=source_id, fact=fact, reason=reason)
