@@ -13,7 +13,7 @@ from typing import NamedTuple
 from catchment.ledger import Ledger, ListPage, QuarantineEntry
 from catchment.runtime.home import Home
 from catchment.runtime.web_process import page_address
-from catchment.views.sources import SourceStanding, is_failing, standings
+from catchment.views.sources import SourceStanding, shown_state, standings
 from catchment.views.trouble import problem_and_remedy
 
 OF_SOURCE = ("quarantine", "summary", "progress")
@@ -65,17 +65,18 @@ def library(ledger: Ledger, home: Home) -> MarkdownText:
     """Return the sources with their numbers, and the totals."""
     sources = standings(ledger, home)
     rows = [
-        (as_text(source.name), source.kind, _state(ledger, source), *map("{:,}".format, _numbers(source)))
+        (
+            as_text(source.name),
+            source.kind,
+            shown_state(ledger, ledger.sources.get(source.name).id, source.state),
+            *map("{:,}".format, _numbers(source)),
+        )
         for source in sources
     ]
     totals = [sum(numbers) for numbers in zip(*map(_numbers, sources), strict=True)] or [0, 0, 0]
     total = ("**all**", "", "", *(f"**{number:,}**" for number in totals))
     headers = ("source", "kind", "state", "documents", "waiting", "in quarantine")
     return MarkdownText(table(headers, [*rows, total]), f"Library: {totals[0]:,} documents of {len(sources)} sources")
-
-
-def _state(ledger: Ledger, source: SourceStanding) -> str:
-    return "failing" if source.state == "active" and is_failing(ledger, source.name) else source.state
 
 
 def _numbers(standing: SourceStanding) -> tuple[int, int, int]:

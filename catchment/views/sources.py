@@ -220,11 +220,10 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
     return rows
 
 
-def is_failing(ledger: Ledger, name: str) -> bool:
-    """Return whether the last sync of a source failed. While a sync runs, the one before counts."""
-    syncs = ledger.syncs.recent(ledger.sources.get(name).id)
-    outcomes = (sync.outcome for sync in syncs if not sync.is_undo and sync.outcome)
-    return next(outcomes, None) in FAILED_OUTCOMES
+def shown_state(ledger: Ledger, source_id: int, state: SourceState) -> str:
+    """Return the state of a source; "failing" if it is active and its last sync failed. A running sync does not count."""
+    outcomes = (sync.outcome for sync in ledger.syncs.recent(source_id) if not sync.is_undo and sync.outcome)
+    return "failing" if state == "active" and next(outcomes, None) in FAILED_OUTCOMES else state
 
 
 def _consents(ledger: Ledger) -> dict[str, ConsentStanding]:

@@ -12,7 +12,7 @@ from catchment.ledger import Ledger, Source
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
-from catchment.views.sources import is_failing
+from catchment.views.sources import shown_state
 from catchment.views.waits import state_of
 from deployments.server.client import api, everything
 from deployments.server.run_names import STATE_TAGS
@@ -40,6 +40,5 @@ def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> 
 def tag_of(ledger: Ledger, source: Source, report: ServerReport) -> str:
     """Return the tag of a source; empty for a good one."""
     state, _ = state_of(source.name, source, report)
-    if state != "active":
-        return state
-    return "failing" if is_failing(ledger, source.name) else ""
+    tag = shown_state(ledger, source.id, state)
+    return "" if tag == "active" else tag
