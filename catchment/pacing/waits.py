@@ -11,7 +11,7 @@ _THROTTLE = "see `catchment throttle show`"
 
 
 class WaitKind(StrEnum):
-    """What a source or an item waits for. What stands first must end first; docs/waiting.md lists them in this order."""
+    """The reasons for which a source or an item waits. An earlier kind must end first; docs/waiting.md has the same order."""
 
     label: str
     """The state of the source or item meanwhile, in a table."""

@@ -47,19 +47,20 @@ def overview(
     failed = sum(condition.verdict is FAIL for condition in checks.current(datetime.now(UTC))) if checks else 0
     server = ServerStanding(url is not None, report is not None, url)
     worker = WorkerStatus.read(home) if url else None
-    sentence = incidents.sentence(()) if url else f"{WaitKind.STOPPED.why}; {WaitKind.STOPPED.remedy}."
+    opened = incidents.opened(ledger, unsaved) if ledger and url else ()
+    sentence = f"{WaitKind.STOPPED.why}; {WaitKind.STOPPED.remedy}."
+    if url:
+        sentence = incidents.sentence(opened, trouble.number(ledger, unsaved) if ledger else 0)
     head = Overview(server, worker, failed, checks.at if checks else None, sentence)
     if ledger is None:
         return head
-    opened = incidents.opened(ledger, unsaved)
     return replace(
         head,
-        sentence=incidents.sentence(opened, trouble.number(ledger, unsaved)) if url else sentence,
         meaning=MeaningStatus.read(home, ledger),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),
         sinks=tuple(ledger.outbox.all()),
-        incidents=opened if url else (),
+        incidents=opened,
         problems=tuple(conditions.present(ledger, home)),
         is_restore_unfinished=ledger.is_restore_unfinished,
         raw_bytes=file_size(home.raw),

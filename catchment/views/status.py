@@ -44,8 +44,8 @@ class Overview:
         failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
         sentence: Whether all is well, or the worst incident.
         meaning: How far the embeddings are. None before the first source, as the fields below.
-        incidents: Those that are open; none while nothing runs and judges them.
-        problems: What is wrong with sources, hosts and sinks now, worst first; also while nothing runs.
+        incidents: The open incidents; none while Catchment is stopped, because the page judges them.
+        problems: The problems of sources, hosts and sinks now, worst first; also while Catchment is stopped.
         raw_bytes: Size of the raw content that is kept.
         backfills: Those that run or are paused.
         machines: The hosts that share the ledger; none if this home runs alone. `hosts` are those of the sources.

@@ -6,7 +6,6 @@ The last reports of the worker and the server are used, too. They do not exist w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catchment.model import JobState
@@ -85,7 +84,7 @@ def consent_of(name: str, consents: list[Consent]) -> Wait | None:
     lacking = next((consent for consent in consents if consent.problem), None)
     if lacking is None:
         return None
-    return replace(WaitKind.CONSENT.of(name, why=f"{lacking.problem}{lacking.suffix}"), remedy=f"run: {lacking.remedy}")
+    return Wait(WaitKind.CONSENT, name, f"{lacking.problem}{lacking.suffix}", None, f"run: {lacking.remedy}")
 
 
 def breakers(ledger: Ledger) -> dict[str, Wait]:

@@ -45,9 +45,9 @@ def add(
         raise NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
     if not _NAME.match(name):
         raise BadInput(f"{name!r}: not a valid name; use lower-case letters, digits, - and _")
-    folder = None
     if CONTROL.search(place):
         raise BadInput(f"{place!r}: contains a control character; choose another place")
+    folder = None
     if sinks.is_folder(kind):
         folder = expanded(Path(place))
         if not folder.is_absolute():
