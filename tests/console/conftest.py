@@ -40,6 +40,7 @@ class Response:
 
     @property
     def json(self) -> Any:
+        assert self.out, self
         return json.loads(self.out)
 
 
