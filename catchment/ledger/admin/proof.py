@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -153,12 +153,11 @@ class Proof:
                 findings.append(f"{number} names with damaged vectors")
         return findings or check_words(self._store)
 
-    def read_again(self, sync_id: int, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
+    def read_again(self, sync_id: int, items_: Collection[int], damaged: Collection[int], actor: str) -> int:
         """Queue items to be read and parsed again, treating damaged contents as unknown. Return their number.
 
         Raises StaleLease if the sync is closed.
         """
-        requested = list(items_)
         with self._store.read() as reading:
             # Scans everything, so run it before blocking writers.
             unused = withdraw.unused(reading)
@@ -170,9 +169,8 @@ class Proof:
                 writing.execute(update(contents).where(contents.c.id == number).values(named))
             # Unreferenced contents would be reused by the next delivery.
             withdraw.drop_unused(writing, unused)
-            for part in in_parts(requested):
-                _enqueue(writing, source_id, part, actor)
-            return len(requested)
+            _enqueue(writing, source_id, items_, actor)
+            return len(items_)
 
     def rebuild_index(self) -> None:
         """Rebuild the search index, which takes as long as the first time, and delete damaged embeddings."""
@@ -244,7 +242,7 @@ def _status(row: AnyRow) -> ItemStatus:
     return ItemStatus.STORED if stored else known.get(state, ItemStatus.LOST) if state else ItemStatus.LOST
 
 
-def _enqueue(writing: Writing, source_id: int, item_ids: Sequence[int], actor: str) -> None:
+def _enqueue(writing: Writing, source_id: int, item_ids: Collection[int], actor: str) -> None:
     chosen = among(writing, items.c.id, item_ids) & (items.c.state == "present")
     # An undo needs these columns to find the sync of an item, and to notice later changes.
     found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, insert, select, text, update
 
 from catchment.errors import NotFound, Refused
-from catchment.ledger.db.database import AnyRow, Store, from_micros
+from catchment.ledger.db.database import AnyRow, Store
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.ownership import Ownership
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import host_purges, hosts
 from catchment.runtime import process
 
@@ -199,15 +200,6 @@ class JoinedHosts:
 
     def _host(self, row: AnyRow, now: int) -> JoinedHost:
         is_alive = row.beat_until > now
-        return JoinedHost(
-            row.id,
-            row.name,
-            row.id == self._mine().identity,
-            row.boot,
-            from_micros(row.beat_until),
-            is_alive,
-            None if is_alive or not row.beat_until else (now - row.beat_until) * _MICROSECOND + _BEAT,
-            row.version,
-            row.takes_any,
-            from_micros(row.joined_at),
-        )
+        silent_for = None if is_alive or not row.beat_until else (now - row.beat_until) * _MICROSECOND + _BEAT
+        is_me = row.id == self._mine().identity
+        return record(JoinedHost, row, is_me=is_me, is_alive=is_alive, silent_for=silent_for)

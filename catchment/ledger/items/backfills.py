@@ -25,7 +25,6 @@ from catchment.ledger.db.database import (
     among,
     as_map,
     from_json,
-    from_micros,
     maybe_micros,
     maybe_time,
     to_json,
@@ -38,10 +37,10 @@ from catchment.ledger.db.job_states import (
     SKIPPED,
     SUCCEEDED,
     UNFINISHED,
-    in_parts,
     states,
 )
 from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import backfills, contents, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
@@ -381,11 +380,8 @@ class Backfills:
         """Return the IDs of the present items at these locators."""
         there = (items.c.source_id == source_id) & (items.c.state == "present")
         with self._store.read() as reading:
-            items_by_path: dict[str, int] = {}
-            for part in in_parts(locators):
-                chosen = select(items.c.locator, items.c.id).where(there, among(reading, items.c.locator, part))
-                items_by_path |= as_map(reading.execute(chosen))
-            return items_by_path
+            chosen = select(items.c.locator, items.c.id).where(there, among(reading, items.c.locator, locators))
+            return as_map(reading.execute(chosen))
 
     def outdated(self, code: str) -> dict[str, int]:
         """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""
@@ -449,18 +445,14 @@ def _state(row: AnyRow, by_state: Mapping[JobState, int]) -> BackfillState:
 def _backfills(reading: Reading, rows: Sequence[AnyRow]) -> list[Backfill]:
     by_state = _jobs_of(reading, [row.id for row in rows])
     return [
-        Backfill(
-            row.id,
-            row.source,
-            _selection(row),
-            Survey(row.total, row.unreadable, row.digest),
-            _state(row, by_state[row.id]),
-            row.reason,
-            row.created_by,
-            from_micros(row.created_at),
-            maybe_time(row.started_at),
-            row.listed_at is not None,
-            by_state[row.id],
+        record(
+            Backfill,
+            row,
+            selection=_selection(row),
+            survey=Survey(row.total, row.unreadable, row.digest),
+            state=_state(row, by_state[row.id]),
+            is_listed=row.listed_at is not None,
+            jobs=by_state[row.id],
         )
         for row in rows
     ]

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, insert, or_, select, update
 
 from catchment.errors import Refused
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_micros, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_micros
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import consents, host_purges, hosts, marks, sources
 from catchment.records.standing import Consent, ConsentState
 
@@ -27,12 +28,7 @@ class Consents:
 
         By default, only consents that determine whether a source is read. `every` includes scopes no longer configured.
         """
-        statement = (
-            select(consents, sources.c.name, sources.c.kind, _is_purging().label("is_purging"))
-            .join(sources, sources.c.id == _columns.source_id)
-            .where(sources.c.state != "removed")
-            .order_by(sources.c.name, _columns.scope)
-        )
+        statement = _rows().where(sources.c.state != "removed").order_by(sources.c.name, _columns.scope)
         if source is not None:
             statement = statement.where(sources.c.name == source)
         if not every:
@@ -76,11 +72,11 @@ class Consents:
         """
         with self._store.write() as writing:
             of_scopes = (_columns.source_id == source_id) & _columns.scope.in_(scopes)
-            if if_new and _of(writing, of_scopes):
+            known = _consents(writing, _rows().where(of_scopes))
+            if if_new and known:
                 return
-            if any(row.state is ConsentState.PURGING for row in _of(writing, of_scopes)):
+            if any(consent.state is ConsentState.PURGING for consent in known):
                 raise Refused("deletion of revoked data is incomplete; finish it with `catchment consent revoke` first")
-            held = set(writing.execute(select(_columns.scope).where(of_scopes, _holds(writing.now))).scalars())
             _make(writing, source_id, scopes)
             writing.execute(
                 update(consents)
@@ -94,7 +90,7 @@ class Consents:
                     purged_at=None,
                 )
             )
-            if not held.issuperset(scopes):
+            if not {consent.scope for consent in known if consent.state is ConsentState.GIVEN}.issuperset(scopes):
                 writing.execute(delete(marks).where(marks.c.source_id == source_id))
             end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
             for scope in sorted(scopes):
@@ -144,10 +140,9 @@ def _make(writing: Writing, source_id: int, scopes: Collection[str]) -> None:
         writing.execute(insert(consents).values(source_id=source_id, scope=scope, wanted=True))
 
 
-def _of(reading: Reading, where: ColumnElement[bool]) -> list[Consent]:
-    facts = sources.c.name, sources.c.kind, _is_purging().label("is_purging")
-    statement = select(consents, *facts).join(sources, sources.c.id == _columns.source_id)
-    return _consents(reading, statement.where(where))
+def _rows() -> Select[Any]:
+    facts = sources.c.name.label("source"), sources.c.kind, _is_purging().label("is_purging")
+    return select(consents, *facts).join(sources, sources.c.id == _columns.source_id)
 
 
 def _consents(reading: Reading, statement: Select[Any]) -> list[Consent]:
@@ -156,23 +151,16 @@ def _consents(reading: Reading, statement: Select[Any]) -> list[Consent]:
     # Few sources are being purged, and in a home that runs alone no host has to purge.
     waiting = reading.execute(purges.order_by(hosts.c.name)).all() if any(row.is_purging for row in rows) else ()
     names = {row.source_id: tuple(host for source_id, host in waiting if source_id == row.source_id) for row in rows}
-    return [_consent(row, reading.now, names[row.source_id] if row.is_purging else ()) for row in rows]
-
-
-def _consent(row: AnyRow, now: int, hosts: tuple[str, ...]) -> Consent:
-    return Consent(
-        row.name,
-        row.kind,
-        row.scope,
-        _state(row, now),
-        row.wanted,
-        row.given_by,
-        maybe_time(row.given_at),
-        maybe_time(row.expires_at),
-        maybe_time(row.withdrawn_at),
-        maybe_time(row.purged_at),
-        hosts,
-    )
+    return [
+        record(
+            Consent,
+            row,
+            state=_state(row, reading.now),
+            by=row.given_by,
+            hosts=names[row.source_id] if row.is_purging else (),
+        )
+        for row in rows
+    ]
 
 
 def _state(row: AnyRow, now: int) -> ConsentState:

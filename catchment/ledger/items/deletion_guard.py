@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_micros, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, maybe_time
 from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.lookup import cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.endings import end
@@ -101,7 +102,7 @@ class Deletions:
     def holds(self, source_id: int | None = None) -> list[Hold]:
         """Return the deletions that wait for an operator's decision."""
         statement = (
-            select(holds, sources.c.name)
+            select(holds, sources.c.name.label("source"))
             .join(sources, sources.c.id == holds.c.source_id)
             .where(holds.c.resolved_at.is_(None))
             .order_by(holds.c.id)
@@ -109,10 +110,7 @@ class Deletions:
         if source_id is not None:
             statement = statement.where(holds.c.source_id == source_id)
         with self._store.read() as reading:
-            return [
-                Hold(row.id, row.source_id, row.name, row.sync_id, row.number, row.reason, from_micros(row.held_at))
-                for row in reading.execute(statement)
-            ]
+            return [record(Hold, row, count=row.number) for row in reading.execute(statement)]
 
     def held_folders(self, source_id: int, limit: int = 50) -> ListPage[HeldFolder]:
         """Return the first folders with missing items, by name. These are the held deletions, if there is a hold."""
@@ -277,13 +275,12 @@ def _accept_seen_root(writing: Writing, source_id: int) -> None:
 
 def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> None:
     """Delete items and withdraw their documents. Tombstones and document rows remain for a retention period."""
-    for part in in_parts(item_ids):
-        current = jobs.c.item_id.in_(part) & jobs.c.current
-        end(writing, current, actor=actor, reason="deleted", resolution="deleted", sync_id=sync_id)
-        withdraw.withdraw_items(writing, part, sync_id)
-        writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
-        for item_id in part:
-            writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)
+    current = among(writing, jobs.c.item_id, item_ids) & jobs.c.current
+    end(writing, current, actor=actor, reason="deleted", resolution="deleted", sync_id=sync_id)
+    withdraw.withdraw_items(writing, item_ids, sync_id)
+    writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(state="deleted"))
+    for item_id in item_ids:
+        writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)
 
 
 def _keep(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sqlalchemy import Select, case, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Select, case, func, literal, select, union_all
 
 from catchment.ledger.db import lookup
-from catchment.ledger.db.database import AnyRow, Reading, from_json, from_micros, maybe_time
+from catchment.ledger.db.database import Reading, Store
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import documents, items, jobs, moves, sources
 from catchment.model import JobState
 from catchment.records.rows import ItemRow
@@ -26,58 +27,70 @@ _MOST_COMPARED = 5_000
 """Names compared for similarity, in 33 ms."""
 
 
-def find(reading: Reading, text: str, source: str | None) -> list[ItemRow]:
-    """Return the items with this name, best first; by the titles of documents if no path has it."""
-    numbers = _by_path(reading, text, source) or _by_title(reading, text, source)
-    rows = {row.id: row for row in reading.execute(_rows().where(items.c.id.in_(numbers)))}
-    return [_item(rows[number]) for number in numbers]
+class ItemLookup:
+    """Items with their current jobs and their documents, to be shown."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-def of_job(reading: Reading, job: int) -> ItemRow | None:
-    """Return the item of a job; None without such a job, or if a later one replaced it."""
-    row = reading.execute(_rows().where(jobs.c.id == job)).first()
-    return None if row is None else _item(row)
+    def find(self, text: str, source: str | None = None) -> list[ItemRow]:
+        """Return up to 50 items with this name, now or before a move, best match first, in any state: see `match_name`.
 
+        If no path matches, those of the documents with this title.
+        """
+        with self._store.read() as reading:
+            numbers = _by_path(reading, text, source) or _by_title(reading, text, source)
+            rows = {row.id: row for row in reading.execute(_rows().where(items.c.id.in_(numbers)))}
+        return [record(ItemRow, rows[number]) for number in numbers]
 
-def by_id(reading: Reading, item_id: int) -> ItemRow | None:
-    """Return an item in any state; None without such an item."""
-    row = reading.execute(_rows().where(items.c.id == item_id)).first()
-    return None if row is None else _item(row)
+    def item(self, item_id: int) -> ItemRow | None:
+        """Return an item by its ID, in any state; None if it was purged."""
+        return self._item(items.c.id == item_id)
 
+    def of_job(self, job: int) -> ItemRow | None:
+        """Return the item of a job; None without such a job, or if a later one replaced it."""
+        return self._item(jobs.c.id == job)
 
-def of_document(reading: Reading, document: int) -> ItemRow | None:
-    """Return the item of a document, which may be withdrawn; None without such a document."""
-    its_item = select(documents.c.item_id).where(documents.c.id == document).scalar_subquery()
-    row = reading.execute(_rows().where(items.c.id == its_item)).first()
-    return None if row is None else _item(row)
+    def of_document(self, document: int) -> ItemRow | None:
+        """Return the item of a document, which may be withdrawn; None without such a document."""
+        return self._item(items.c.id == select(documents.c.item_id).where(documents.c.id == document).scalar_subquery())
 
+    def _item(self, which: ColumnElement[bool]) -> ItemRow | None:
+        with self._store.read() as reading:
+            row = reading.execute(_rows().where(which)).first()
+        return None if row is None else record(ItemRow, row)
 
-def held_back(reading: Reading, limit: int, offset: int) -> tuple[list[ItemRow], int]:
-    """Return a part of the listed items that are not in the library as listed, and their number; see `_HELD_BACK`."""
-    job_state = func.coalesce(jobs.c.state, JobState.PENDING.value)
-    is_kept = (job_state == JobState.SKIPPED.value) & documents.c.id.is_not(None)
-    state = case((items.c.state == "missing", "missing"), else_=job_state)
-    waiting = _rows().where(items.c.state.in_(("present", "missing")), state.in_(_HELD_BACK), ~is_kept)
-    order = case({name: rank for rank, name in enumerate(_HELD_BACK)}, value=state)
-    total = reading.execute(select(func.count()).select_from(waiting.subquery())).scalar_one()
-    part = waiting.order_by(order, items.c.source_id, items.c.locator).limit(limit).offset(offset)
-    return [_item(row) for row in reading.execute(part)], total
+    def held_back(self, *, limit: int = 50, offset: int = 0) -> tuple[list[ItemRow], int]:
+        """Return a part of the listed items that are not in the library as listed, and their number.
 
+        First items with a held deletion, then quarantined, waiting and skipped items.
+        """
+        job_state = func.coalesce(jobs.c.state, JobState.PENDING.value)
+        is_kept = (job_state == JobState.SKIPPED.value) & documents.c.id.is_not(None)
+        state = case((items.c.state == "missing", "missing"), else_=job_state)
+        waiting = _rows().where(items.c.state.in_(("present", "missing")), state.in_(_HELD_BACK), ~is_kept)
+        order = case({name: rank for rank, name in enumerate(_HELD_BACK)}, value=state)
+        part = waiting.order_by(order, items.c.source_id, items.c.locator).limit(limit).offset(offset)
+        with self._store.read() as reading:
+            total = reading.execute(select(func.count()).select_from(waiting.subquery())).scalar_one()
+            return [record(ItemRow, row) for row in reading.execute(part)], total
 
-def similar(reading: Reading, text: str) -> list[str]:
-    """Return up to three paths of documents with a file name that resembles this name."""
-    stem_of_text = _stem(text)
-    statement = (
-        select(items.c.locator)
-        .join(documents, documents.c.item_id == items.c.id)
-        .where(documents.c.removed_at.is_(None), lookup.similar_condition(reading, items.c.locator, stem_of_text))
-        .order_by(items.c.id)
-        .limit(_MOST_COMPARED)
-    )
-    paths: dict[str, str] = {}
-    for path in reading.execute(statement).scalars():
-        paths.setdefault(_stem(path), path)
-    return [paths[stem] for stem in get_close_matches(stem_of_text, paths, n=3)]
+    def similar(self, text: str) -> list[str]:
+        """Return up to three paths of documents with a file name that resembles this name."""
+        stem_of_text = _stem(text)
+        compared = (
+            select(items.c.locator)
+            .join(documents, documents.c.item_id == items.c.id)
+            .where(documents.c.removed_at.is_(None))
+            .order_by(items.c.id)
+            .limit(_MOST_COMPARED)
+        )
+        paths: dict[str, str] = {}
+        with self._store.read() as reading:
+            alike = lookup.similar_condition(reading, items.c.locator, stem_of_text)
+            for path in reading.execute(compared.where(alike)).scalars():
+                paths.setdefault(_stem(path), path)
+        return [paths[stem] for stem in get_close_matches(stem_of_text, paths, n=3)]
 
 
 def _rows() -> Select[tuple[object, ...]]:
@@ -139,29 +152,3 @@ def _by_title(reading: Reading, text: str, source: str | None) -> list[int]:
 def _stem(path: str) -> str:
     """Return the file name without its suffix, for comparison."""
     return lookup.nfc(path).casefold().rpartition("/")[2].partition(".")[0]
-
-
-def _item(row: AnyRow) -> ItemRow:
-    return ItemRow(
-        id=row.id,
-        source=row.source,
-        kind=row.kind,
-        locator=row.locator,
-        container=row.container,
-        version=row.version,
-        identity=row.identity,
-        size=row.size,
-        modified=maybe_time(row.modified),
-        attributes=from_json(row.attributes),
-        state=row.state,
-        content_hash=row.content_hash,
-        first_seen=from_micros(row.first_seen_at),
-        changed=from_micros(row.changed_at),
-        gone=maybe_time(row.gone_at),
-        sync_id=row.sync_id,
-        job=row.job,
-        job_state=None if row.job_state is None else JobState(row.job_state),
-        job_reason=row.job_reason,
-        not_before=maybe_time(row.not_before),
-        document=row.document,
-    )

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Table, delete, exists, func, insert, literal, select, text, update
 
 from catchment.ledger.db.database import Reading, Store, Writing, among, as_map, to_micros
-from catchment.ledger.db.job_states import in_parts, in_small_parts
+from catchment.ledger.db.job_states import in_small_parts
 from catchment.ledger.db.joined_hosts import UNCONFIRMED, JoinedHosts
 from catchment.ledger.db.schema import (
     backfills,
@@ -211,8 +211,7 @@ class Purging:
                 else:
                     its_contents.add(row.content_id)
             only_its = sorted(its_contents - elsewhere)
-            parts = in_parts(only_its)
-            number = sum(_count(reading, chunks, among(reading, chunks.c.content_id, part)) for part in parts)
+            number = _count(reading, chunks, among(reading, chunks.c.content_id, only_its))
         return Holdings(tuple(its_documents), tuple(only_its), number)
 
     def remaining(self, holdings: Holdings) -> tuple[int, int]:
@@ -221,18 +220,12 @@ class Purging:
         Chunks of a content that another item has delivered since do not count.
         """
         its_content = select(documents.c.content_id)
-        left_contents: set[int] = set()
-        left_documents = left_chunks = 0
         with self._store.read() as reading:
-            for part in in_parts(holdings.documents):
-                remaining = reading.execute(its_content.where(among(reading, documents.c.id, part))).scalars().all()
-                left_documents += len(remaining)
-                left_contents.update(remaining)
-            for part in in_parts(holdings.contents):
-                used = reading.execute(its_content.where(among(reading, documents.c.content_id, part))).scalars()
-                exclusive = set(part) - (set(used) - left_contents)
-                left_chunks += _count(reading, chunks, among(reading, chunks.c.content_id, exclusive))
-        return left_documents, left_chunks
+            of_documents = its_content.where(among(reading, documents.c.id, holdings.documents))
+            of_contents = its_content.where(among(reading, documents.c.content_id, holdings.contents))
+            left = reading.execute(of_documents).scalars().all()
+            exclusive = set(holdings.contents) - (set(reading.execute(of_contents).scalars()) - set(left))
+            return len(left), _count(reading, chunks, among(reading, chunks.c.content_id, exclusive))
 
     def passages(self, source_id: int, which: Which, limit: int = 20) -> list[str]:
         """Return up to `limit` passages exclusive to this source, from random documents, to search for after the purge."""
@@ -302,11 +295,8 @@ class Purging:
             .group_by(before_images.c.path)
         )
         with self._store.read() as reading:
-            return [
-                (path, int(size))
-                for part in in_parts(paths)
-                for path, size in reading.execute(statement.where(among(reading, before_images.c.path, part)))
-            ]
+            rows = reading.execute(statement.where(among(reading, before_images.c.path, paths)))
+            return [(path, int(size)) for path, size in rows]
 
     def _paths_before(self, source_id: int, which: Which) -> Sequence[str]:
         """Return the paths with before-images."""

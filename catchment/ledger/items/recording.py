@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, case, literal_column, select, update
@@ -19,7 +20,6 @@ from catchment.ledger.db.job_states import (
     RETRYING,
     SKIPPED,
     UNFINISHED,
-    in_parts,
     states,
 )
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
@@ -55,6 +55,7 @@ class Recording:
         self._sync_id = sync_id
         self._actor = actor
         self._backfill_id = backfill_id
+        self._tell = partial(writing.record, actor=actor, source_id=source_id, sync_id=sync_id)
         self._due = writing.now + AGEING[priority] if backfill_id is None else LAST_DUE
         self._counts: Counter[str] = Counter()
         self._new_items: list[dict[str, Any]] = []
@@ -113,7 +114,7 @@ class Recording:
 
     # Reading
 
-    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[RecordedItem]:
+    def _load(self, where: ColumnElement[bool], column: Any, values: Collection[Any]) -> Iterable[RecordedItem]:
         statement = select(
             items.c.id,
             items.c.state,
@@ -125,14 +126,11 @@ class Recording:
             jobs.c.attempt,
             case((jobs.c.replay_of.is_(None), jobs.c.backfill_id)),
         ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
-        for part in in_parts(values):
-            for row in self._writing.execute(
-                statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
-            ).all():
-                number, state, *listed, job, version, job_state, reason, attempt, window = row
-                known = None if job_state is None else JobState(job_state)
-                facts = (job, version, known, reason, attempt or 0, window)
-                yield RecordedItem(number, state, tuple(listed), *facts)
+        chosen = statement.where(where, among(self._writing, column, values)).order_by(items.c.id)
+        for row in self._writing.execute(chosen).all():
+            number, state, *listed, job, version, job_state, reason, attempt, window = row
+            known = None if job_state is None else JobState(job_state)
+            yield RecordedItem(number, state, tuple(listed), job, version, known, reason, attempt or 0, window)
 
     def _missing(self, listed: Sequence[Item], locators: set[str]) -> list[RecordedItem]:
         """Return the missing items with the identity of a listed one, except those at `locators`."""
@@ -142,7 +140,7 @@ class Recording:
     def _deleted(self, unknown: Sequence[Item]) -> list[RecordedItem]:
         """Return the deleted items with the locator or the identity of an unknown one."""
         deleted = (items.c.source_id == self._source_id) & literal_column(DELETED)
-        by_locator = self._load(deleted, items.c.locator, (item.locator for item in unknown))
+        by_locator = self._load(deleted, items.c.locator, [item.locator for item in unknown])
         return [*by_locator, *self._load(deleted, items.c.identity, _identities(unknown))]
 
     # Rules
@@ -150,20 +148,18 @@ class Recording:
     def _bury(self, lost: Sequence[tuple[RecordedItem, bool]]) -> None:
         """Mark items as missing until the sync is settled, and cancel their jobs immediately."""
         self._counts["missing"] += len(lost)
-        for part in in_parts(lost):
-            numbers = [recorded.id for recorded, _ in part]
-            self._writing.execute(
-                update(items)
-                .where(items.c.id.in_(numbers))
-                .values(state="missing", gone_at=self._writing.now, sync_id=self._sync_id)
-            )
-            unfinished = [recorded.job for recorded, _ in part if recorded.job_state in UNFINISHED]
-            if unfinished:
-                how = {"reason": MISSING_FROM_LISTING, "resolution": MISSING_FROM_LISTING}
-                those_jobs = jobs.c.id.in_(unfinished)
-                end(self._writing, those_jobs, actor=self._actor, expected=UNFINISHED, sync_id=self._sync_id, **how)
-            for recorded, versioned in part:
-                self._tell("missing", recorded.id, reason=VERSIONED if versioned else None)
+        if not lost:
+            return
+        of_lost = among(self._writing, items.c.id, [recorded.id for recorded, _ in lost])
+        values = {"state": "missing", "gone_at": self._writing.now, "sync_id": self._sync_id}
+        self._writing.execute(update(items).where(of_lost).values(values))
+        unfinished = [recorded.job for recorded, _ in lost if recorded.job_state in UNFINISHED]
+        if unfinished:
+            how = {"reason": MISSING_FROM_LISTING, "resolution": MISSING_FROM_LISTING}
+            those_jobs = among(self._writing, jobs.c.id, unfinished)
+            end(self._writing, those_jobs, actor=self._actor, expected=UNFINISHED, sync_id=self._sync_id, **how)
+        for recorded, versioned in lost:
+            self._tell("missing", item_id=recorded.id, reason=VERSIONED if versioned else None)
 
     def _add(self, change: Upsert | Skip | Failure) -> None:
         row = dict(zip(LISTED_COLUMNS, listed_values(change.item), strict=True))
@@ -182,9 +178,9 @@ class Recording:
         if moved or recorded.container != change.item.container:
             self._moved.append((recorded.id, recorded.locator, change.item.locator))
         if moved:
-            self._tell("moved", recorded.id, was_at=recorded.locator)
+            self._tell("moved", item_id=recorded.id, was_at=recorded.locator)
         elif returned:
-            self._tell("returned", recorded.id)
+            self._tell("returned", item_id=recorded.id)
         if recorded.state == "deleted" and not job_reason and recorded.is_done:
             self._returned.append(recorded.id)
         if job_reason:
@@ -222,16 +218,15 @@ class Recording:
 
     def _repeat(self) -> None:
         """Enqueue items that are back, if their replay was cancelled because they were missing."""
-        for part in in_parts(self._back):
-            of_items = among(self._writing, jobs.c.item_id, [recorded.id for recorded, _ in part])
-            stopped = select(jobs.c.replay_of).where(
-                of_items, states({CANCELLED}), jobs.c.reason == MISSING_FROM_LISTING
-            )
-            repeated = frozenset(self._writing.execute(stopped.where(jobs.c.replay_of.is_not(None))).scalars())
-            for recorded, change in part:
-                if recorded.job in repeated:
-                    self._replaced.append(recorded.job)
-                    self._enqueue({"id": recorded.id}, change, "wanted again")
+        if not self._back:
+            return
+        of_items = among(self._writing, jobs.c.item_id, [recorded.id for recorded, _ in self._back])
+        stopped = select(jobs.c.replay_of).where(of_items, states({CANCELLED}), jobs.c.reason == MISSING_FROM_LISTING)
+        repeated = frozenset(self._writing.execute(stopped.where(jobs.c.replay_of.is_not(None))).scalars())
+        for recorded, change in self._back:
+            if recorded.job is not None and recorded.job in repeated:
+                self._replaced.append(recorded.job)
+                self._enqueue({"id": recorded.id}, change, "wanted again")
 
     def _enqueue(
         self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str, window: int | None = None
@@ -294,8 +289,14 @@ class Recording:
 
     def _write(self) -> None:
         writing, now = self._writing, self._writing.now
-        self._retire()
-        self._adopt()
+        if self._replaced:
+            replaced = among(writing, jobs.c.id, self._replaced)
+            supersede(writing, replaced, actor=self._actor, reason="a newer version", sync_id=self._sync_id)
+        if self._adopted:
+            # Jobs that waited for a backfill become ordinary ones.
+            due = case((ORDINARY, jobs.c.due), else_=self._due)
+            adopted = among(writing, jobs.c.id, self._adopted)
+            writing.execute(update(jobs).where(adopted).values(backfill_id=None, due=due))
         if self._items:
             statement = update(items).where(items.c.id == bindparam("item_id"))
             values = {"state": "present", "gone_at": None, "changed_at": now, "sync_id": self._sync_id}
@@ -320,50 +321,17 @@ class Recording:
         withdraw.rename(writing, self._moved)
         withdraw.restore_items(writing, self._returned)
 
-    def _retire(self) -> None:
-        for part in in_parts(self._replaced):
-            retired = jobs.c.id.in_(part)
-            supersede(self._writing, retired, actor=self._actor, reason="a newer version", sync_id=self._sync_id)
-
-    def _adopt(self) -> None:
-        """Make jobs that waited for a backfill ordinary ones."""
-        due = case((ORDINARY, jobs.c.due), else_=self._due)
-        for part in in_parts(self._adopted):
-            adopted = among(self._writing, jobs.c.id, part)
-            self._writing.execute(update(jobs).where(adopted).values(backfill_id=None, due=due))
-
     def _write_jobs(self) -> None:
         if not self._jobs:
             return
         for number, job in zip(self._writing.ids("jobs", len(self._jobs)), self._jobs, strict=True):
             job["id"] = number
             job["item_id"] = job.pop("item")["id"]
-            self._tell(job["state"], job["item_id"], job=number, attempt=job["attempt"], reason=job["reason"])
+            about = {"item_id": job["item_id"], "job_id": number, "attempt": job["attempt"]}
+            self._tell(job["state"], reason=job["reason"], **about)
         self._writing.insert_named(jobs, self._jobs)
         failed = [(job, describe(change.error)) for job, change in self._failures]
         quarantine_rows(self._writing, failed)
-
-    def _tell(
-        self,
-        event: str,
-        item: int,
-        *,
-        job: int | None = None,
-        attempt: int | None = None,
-        reason: str | None = None,
-        was_at: str | None = None,
-    ) -> None:
-        self._writing.record(
-            event,
-            actor=self._actor,
-            source_id=self._source_id,
-            item_id=item,
-            job_id=job,
-            sync_id=self._sync_id,
-            attempt=attempt,
-            reason=reason,
-            was_at=was_at,
-        )
 
 
 def _identities(listed: Iterable[Item]) -> set[str]:

@@ -8,9 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import Refused
-from catchment.ledger.db.database import AnyRow, Store, Writing, among, to_json
+from catchment.ledger.db.database import Store, Writing, among, to_json
 from catchment.ledger.db.job_states import UNFINISHED
 from catchment.ledger.db.lookup import find_open_sync, find_source
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import (
     FRESH,
     RUNNING,
@@ -80,13 +81,13 @@ class Sources:
     def get(self, name: str) -> Source:
         """Return the source with this name. Raises NotFound, with similar names."""
         with self._store.read() as reading:
-            return _source(find_source(reading, name))
+            return record(Source, find_source(reading, name))
 
     def all(self) -> list[Source]:
         """Return all sources except removed ones, by name."""
         with self._store.read() as reading:
             rows = reading.execute(select(sources).where(sources.c.state != "removed").order_by(sources.c.name))
-            return [_source(row) for row in rows]
+            return [record(Source, row) for row in rows]
 
     def size(self, source_id: int) -> int:
         """Return the total bytes of a source's present items. Items without a reported size do not count."""
@@ -222,9 +223,3 @@ def _end_sync(writing: Writing, source_id: int) -> None:
     open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
     closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
     writing.execute(update(syncs).where(open_one).values(closed))
-
-
-def _source(row: AnyRow) -> Source:
-    return Source(
-        row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.failures, row.keep_days
-    )

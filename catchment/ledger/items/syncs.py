@@ -25,6 +25,7 @@ from catchment.ledger.db.database import (
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
 from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import jobs, sources, syncs
 from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange, SyncChanges
 from catchment.ledger.jobs import job_lists
@@ -253,22 +254,8 @@ def _rows(source_id: int | None = None) -> Select[Any]:
 
 
 def _row(row: AnyRow) -> SyncRow:
-    return SyncRow(
-        row.id,
-        row.source_id,
-        row.source,
-        row.run,
-        row.owner,
-        row.code_version,
-        row.outcome,
-        from_micros(row.began_at),
-        maybe_time(row.expected_at),
-        maybe_time(row.ended_at),
-        from_json(row.summary) if row.undoes is None else {"undoes": row.undoes},
-        row.error,
-        row.cause,
-        row.backfill_id,
-    )
+    summary = from_json(row.summary) if row.undoes is None else {"undoes": row.undoes}
+    return record(SyncRow, row, summary=summary, backfill=row.backfill_id)
 
 
 def _measure(writing: Writing, source_id: int, sync_id: int, began: int, outcome: Outcome) -> None:

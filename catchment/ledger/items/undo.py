@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -289,7 +290,8 @@ class _Undoing:
         self._act = act
         self._source_id = act.source_id
         self._actor = actor
-        self._reason = reason or None
+        self._reason = reason
+        self.tell = partial(writing.record, actor=actor, source_id=act.source_id, sync_id=number, reason=reason or None)
 
     def end_waiting(self, places: Sequence[Place]) -> bool:
         """Cancel the waiting jobs of these paths that repeat another job or that the undone sync found. Return whether any.
@@ -304,16 +306,11 @@ class _Undoing:
             and _is_waiting(place.item)
             and (place.item.earlier is not None or place.item.job_sync in self._act.parts)
         ]
-        for part in in_parts(chosen):
-            end(
-                self._writing,
-                among(self._writing, jobs.c.id, part),
-                actor=self._actor,
-                reason=_UNDONE,
-                resolution="undone",
-                sync_id=self._number,
-            )
-        return bool(chosen)
+        unstarted = among(self._writing, jobs.c.id, chosen)
+        ended = end(
+            self._writing, unstarted, actor=self._actor, reason=_UNDONE, resolution="undone", sync_id=self._number
+        )
+        return bool(ended)
 
     def take_out(self, places: Sequence[Place]) -> None:
         """Withdraw documents. Items at the source get a cancelled job, so that they stay out until they change."""
@@ -321,11 +318,10 @@ class _Undoing:
         withdraw.withdraw_items(self._writing, [item.id for item in there])
         ids = [item.id for item in there if item.state == "kept"]
         values = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self._number}
-        for part in in_parts(ids):
-            self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
+        self._writing.execute(update(items).where(among(self._writing, items.c.id, ids)).values(values))
         self._settle([item for item in there if item.state != "kept"], CANCELLED)
         for item in there:
-            self.tell("taken out", item.id)
+            self.tell("taken out", item_id=item.id)
 
     def put_back(self, places: Sequence[Place]) -> None:
         """Restore the documents of these paths. Items at the source get a finished job, so that they stay until they change."""
@@ -334,16 +330,15 @@ class _Undoing:
         known = {**{p.path: p.item.id for p in places if p.item is not None}, **made}
         deleted = [p.item for p in places if p.item is not None and p.item.state == "deleted"]
         values = {"state": "kept", "sync_id": self._number, "changed_at": self._writing.now}
-        for part in in_parts([item.id for item in deleted]):
-            self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
-        for part in in_parts([item.id for item in deleted if item.job_state not in _DONE]):
-            # This version was never read: a file that returns there must be read even if it is unchanged.
-            self._writing.execute(update(items).where(items.c.id.in_(part)).values(version=""))
-        for part in in_parts(places):
-            self._put_documents([(known[p.path], p) for p in part])
+        of_deleted = among(self._writing, items.c.id, [item.id for item in deleted])
+        self._writing.execute(update(items).where(of_deleted).values(values))
+        # These versions were never read: a file that returns there must be read even if it is unchanged.
+        unread = among(self._writing, items.c.id, [item.id for item in deleted if item.job_state not in _DONE])
+        self._writing.execute(update(items).where(unread).values(version=""))
+        self._put_documents([(known[p.path], p) for p in places])
         self._settle([p.item for p in places if p.item is not None and not _is_its_own(p)], SUCCEEDED)
         for number in known.values():
-            self.tell("brought back", number)
+            self.tell("brought back", item_id=number)
 
     def _make_items(self, paths: Sequence[str]) -> dict[str, int]:
         """Create items for paths that the source does not have."""
@@ -374,8 +369,8 @@ class _Undoing:
         ]
         restored = count_again(self._writing, fit)
         replaced = [item for item in idle if item.job not in restored]
-        for part in in_parts([item.job for item in replaced]):
-            supersede(self._writing, among(self._writing, jobs.c.id, part), actor=self._actor, reason=_UNDONE)
+        their_jobs = among(self._writing, jobs.c.id, [item.job for item in replaced])
+        supersede(self._writing, their_jobs, actor=self._actor, reason=_UNDONE)
         self._add_jobs([self._stand_in(item, state, item.id in waited) for item in replaced])
 
     def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> NewJob:
@@ -389,18 +384,7 @@ class _Undoing:
         return NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job, self._number)
 
     def _add_jobs(self, made: Sequence[NewJob]) -> None:
-        add(self._writing, self._source_id, made, actor=self._actor, sync_id=self._number, why=self._reason or "")
-
-    def tell(self, event: str, item: int | None = None) -> None:
-        """Record an event in the history."""
-        self._writing.record(
-            event,
-            actor=self._actor,
-            source_id=self._source_id,
-            item_id=item,
-            sync_id=self._number,
-            reason=self._reason,
-        )
+        add(self._writing, self._source_id, made, actor=self._actor, sync_id=self._number, why=self._reason)
 
     def _put_documents(self, places: Sequence[tuple[int, Place]]) -> None:
         writing = self._writing

@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, among
-from catchment.ledger.db.job_states import SKIPPED, SUCCEEDED, in_parts
+from catchment.ledger.db.job_states import SKIPPED, SUCCEEDED
 from catchment.ledger.db.schema import documents, history, items, jobs, moves, sources, syncs
 from catchment.ledger.library import before_images
 from catchment.records.standing import UndoAction
@@ -216,9 +216,8 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
     present: dict[str, AnyRow] = {}
     # Separate queries, because each condition has its own index.
     for state in (items.c.state == "deleted", items.c.state != "deleted"):
-        for part in in_parts(paths):
-            condition = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
-            present |= {row.locator: row for row in reading.execute(statement.where(condition, state))}
+        condition = (items.c.source_id == source_id) & among(reading, items.c.locator, paths)
+        present |= {row.locator: row for row in reading.execute(statement.where(condition, state))}
     return present
 
 

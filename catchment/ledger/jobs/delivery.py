@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
@@ -17,7 +17,6 @@ from catchment.ledger.db.job_states import (
     RUNNING,
     SKIPPED,
     SUCCEEDED,
-    in_parts,
     move,
 )
 from catchment.ledger.db.schema import MOMENT, contents, documents, history, items, jobs, quarantine
@@ -70,7 +69,7 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     return Acks(list(delivered), list(skipped), [n for n in by_job if n not in held] + lost)
 
 
-def _held(writing: Writing, token: int, job_ids: Iterable[int]) -> dict[int, AnyRow]:
+def _held(writing: Writing, token: int, job_ids: Collection[int]) -> dict[int, AnyRow]:
     """Return the jobs still held by this token, in the given order, with their items and documents."""
     statement = (
         select(
@@ -87,11 +86,9 @@ def _held(writing: Writing, token: int, job_ids: Iterable[int]) -> dict[int, Any
         .join(items, items.c.id == jobs.c.item_id)
         .outerjoin(documents, documents.c.item_id == items.c.id)
     )
-    rows_by_job: dict[int, AnyRow] = {}
-    for part in in_parts(job_ids):
-        running: ColumnElement[bool] = literal_column(IS_RUNNING)
-        rows = writing.execute(statement.where(among(writing, jobs.c.id, part), jobs.c.token == token, running))
-        rows_by_job |= {row.id: row for row in rows.all()}
+    running: ColumnElement[bool] = literal_column(IS_RUNNING)
+    rows = writing.execute(statement.where(among(writing, jobs.c.id, job_ids), jobs.c.token == token, running))
+    rows_by_job = {row.id: row for row in rows}
     return {number: rows_by_job[number] for number in job_ids if number in rows_by_job}
 
 
@@ -102,16 +99,16 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     """
     new = {n: c.id for n, c in content.items() if not c.is_new and held[n].document_id is None}
     orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)
-    for part in in_parts(set(new.values())):
-        left = (
-            select(documents.c.id, documents.c.item_id, documents.c.content_id, documents.c.path, items.c.source_id)
-            .join(items, items.c.id == documents.c.item_id)
-            .join(contents, contents.c.id == documents.c.content_id)
-            .where(among(writing, documents.c.content_id, part), items.c.state != "present", contents.c.text != "")
-            .order_by(items.c.gone_at)
-        )
-        for row in writing.execute(left):
-            orphans[row.source_id, row.content_id].append(row)
+    of_contents = among(writing, documents.c.content_id, set(new.values()))
+    left = (
+        select(documents.c.id, documents.c.item_id, documents.c.content_id, documents.c.path, items.c.source_id)
+        .join(items, items.c.id == documents.c.item_id)
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(of_contents, items.c.state != "present", contents.c.text != "")
+        .order_by(items.c.gone_at)
+    )
+    for row in writing.execute(left):
+        orphans[row.source_id, row.content_id].append(row)
     adopted = [
         (held[n], orphans[key].pop()) for n, number in new.items() if orphans.get(key := (held[n].source_id, number))
     ]
@@ -137,14 +134,11 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
 
 
 def _acknowledge(
-    writing: Writing, numbers: Iterable[int], to: JobState, owner: str, reason: str | None, sync_id: int | None
+    writing: Writing, numbers: Collection[int], to: JobState, owner: str, reason: str | None, sync_id: int | None
 ) -> None:
-    for part in in_parts(numbers):
-        moved = move(
-            writing, among(writing, jobs.c.id, part), {RUNNING}, to, actor=owner, reason=reason, sync_id=sync_id
-        )
-        if len(moved) != len(part):
-            raise IllegalTransition(f"A job left its batch while it was put {to}; nothing was changed")
+    which = among(writing, jobs.c.id, numbers)
+    if len(move(writing, which, {RUNNING}, to, actor=owner, reason=reason, sync_id=sync_id)) != len(numbers):
+        raise IllegalTransition(f"A job left its batch while it was put {to}; nothing was changed")
 
 
 # Documents
@@ -222,25 +216,22 @@ def _pass_over(writing: Writing, held: Mapping[int, AnyRow], skipped: Mapping[in
     )
 
 
-def _settle_quarantine(writing: Writing, item_ids: Iterable[int]) -> None:
-    for part in in_parts(item_ids):
-        statement = (
-            select(quarantine.c.job_id)
-            .join(jobs, jobs.c.id == quarantine.c.job_id)
-            .where(among(writing, jobs.c.item_id, part), quarantine.c.resolved_at.is_(None))
-        )
-        if open_entries := writing.execute(statement).scalars().all():
-            resolve(writing, open_entries, "succeeded")
+def _settle_quarantine(writing: Writing, item_ids: Collection[int]) -> None:
+    statement = (
+        select(quarantine.c.job_id)
+        .join(jobs, jobs.c.id == quarantine.c.job_id)
+        .where(among(writing, jobs.c.item_id, item_ids), quarantine.c.resolved_at.is_(None))
+    )
+    if open_entries := writing.execute(statement).scalars().all():
+        resolve(writing, open_entries, "succeeded")
 
 
 def _count_recovered(writing: Writing, succeeded: Sequence[AnyRow]) -> None:
     """Count jobs that succeeded after failed attempts, by the reason of the last one."""
     failed = history.c.event.in_((RETRYING.value, QUARANTINED.value))
-    for part in in_parts(succeeded):
-        of_jobs = among(writing, history.c.item_id, [row.item_id for row in part]) & among(
-            writing, history.c.job_id, [row.id for row in part]
-        )
-        statement = select(history.c.job_id, history.c.reason).where(of_jobs, failed).order_by(history.c.id)
-        reasons = as_map(writing.execute(statement))
-        for row in part:
-            writing.tally.add(RECOVERED, 1, row.source_id, reason=reasons.get(row.id, Reason.UNKNOWN))
+    of_items = among(writing, history.c.item_id, [row.item_id for row in succeeded])
+    of_jobs = among(writing, history.c.job_id, [row.id for row in succeeded])
+    statement = select(history.c.job_id, history.c.reason).where(of_items, of_jobs, failed).order_by(history.c.id)
+    reasons = as_map(writing.execute(statement))
+    for row in succeeded:
+        writing.tally.add(RECOVERED, 1, row.source_id, reason=reasons.get(row.id, Reason.UNKNOWN))

@@ -16,7 +16,6 @@ from catchment.ledger.db.job_states import (
     SUCCEEDED,
     SUPERSEDED,
     UNFINISHED,
-    in_parts,
     move,
     states,
 )
@@ -44,8 +43,7 @@ def end(
     """
     ended = move(writing, which, expected, CANCELLED, actor=actor, reason=reason, sync_id=sync_id)
     numbers = [row.id for row in ended]
-    for part in in_parts(numbers):
-        resolve(writing, part, resolution)
+    resolve(writing, numbers, resolution)
     count_again(writing, numbers)
     return ended
 
@@ -55,8 +53,7 @@ def supersede(
 ) -> None:
     """Let these jobs, waiting or finished, make room for new ones of their items. Closes their quarantine entries."""
     ended = move(writing, which, WAITING, SUPERSEDED, actor=actor, reason=reason, sync_id=sync_id)
-    for part in in_parts([row.id for row in ended]):
-        resolve(writing, part, reason)
+    resolve(writing, [row.id for row in ended], reason)
     writing.execute(update(jobs).where(which).values(current=False))
 
 
@@ -72,13 +69,9 @@ def count_again(writing: Writing, job_ids: Collection[int]) -> set[int]:
             earlier.c.id == jobs.c.replay_of, (earlier.c.state != SUCCEEDED.value) | live.correlate(jobs)
         )
     )
-    gave_way: set[int] = set()
-    for part in in_parts(job_ids):
-        waiting = among(writing, jobs.c.id, part) & jobs.c.current & ~states(WAITING) & fits
-        retired = update(jobs).where(waiting).values(current=False).returning(jobs.c.id, jobs.c.replay_of)
-        rows = writing.execute(retired).all()
-        writing.execute(
-            update(jobs).where(among(writing, jobs.c.id, [row.replay_of for row in rows])).values(current=True)
-        )
-        gave_way.update(row.id for row in rows)
-    return gave_way
+    waiting = among(writing, jobs.c.id, job_ids) & jobs.c.current & ~states(WAITING) & fits
+    retired = update(jobs).where(waiting).values(current=False).returning(jobs.c.id, jobs.c.replay_of)
+    rows = writing.execute(retired).all()
+    earlier_jobs = among(writing, jobs.c.id, [row.replay_of for row in rows])
+    writing.execute(update(jobs).where(earlier_jobs).values(current=True))
+    return {row.id for row in rows}

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from catchment.errors import FailureClass, ItemError
-from catchment.ledger.db.database import Writing, as_map
-from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.database import Writing, among, as_map
 from catchment.ledger.db.schema import quarantine, syncs
 from catchment.records.rows import FailureInfo
 from catchment.telemetry.catalogue import FAILURES
@@ -50,12 +49,9 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
         return
     for job, failure in failed:
         count(writing, job["source_id"], failure)
-    numbers = [job["id"] for job, _ in failed]
-    notes: dict[int, Any] = {}
-    for part in in_parts(numbers):
-        earlier = quarantine.c.job_id.in_(part)
-        notes |= as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(earlier)))
-        writing.execute(delete(quarantine).where(earlier))
+    earlier = among(writing, quarantine.c.job_id, [job["id"] for job, _ in failed])
+    notes = as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(earlier)))
+    writing.execute(delete(quarantine).where(earlier))
     source_ids = {job["source_id"] for job, _ in failed}
     open_syncs = select(syncs.c.source_id, syncs.c.run, syncs.c.circumstances).where(
         syncs.c.source_id.in_(source_ids), syncs.c.outcome.is_(None)
@@ -88,6 +84,6 @@ def resolve(writing: Writing, job_ids: Collection[int], resolution: str) -> None
     """Close the entries of these jobs. Closed entries are no longer listed."""
     writing.execute(
         update(quarantine)
-        .where(quarantine.c.job_id.in_(job_ids), quarantine.c.resolved_at.is_(None))
+        .where(among(writing, quarantine.c.job_id, job_ids), quarantine.c.resolved_at.is_(None))
         .values(resolved_at=writing.now, resolution=resolution)
     )

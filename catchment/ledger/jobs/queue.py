@@ -25,7 +25,6 @@ from catchment.ledger.db.job_states import (
     RETRYING,
     RUNNING,
     UNFINISHED,
-    in_parts,
     move,
     refuse,
     states,
@@ -33,25 +32,22 @@ from catchment.ledger.db.job_states import (
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
-from catchment.ledger.jobs import delivery, failures, job_lists
+from catchment.ledger.jobs import delivery, failures
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import quarantine_rows
-from catchment.ledger.jobs.job_lists import JobFilter
+from catchment.ledger.jobs.job_lists import JobLists
 from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import JobState
 from catchment.records.rows import (
     Acks,
-    Backlog,
     Batch,
     Delivered,
     FailureInfo,
-    JobRow,
     Recovered,
     SkippedOutcome,
     Waiting,
 )
-from catchment.records.standing import ListPage
 from catchment.telemetry.catalogue import LIMITED, RETRY_DELAY
 
 LEASE = timedelta(minutes=5)
@@ -67,11 +63,11 @@ _KILLED = FailureInfo(
 )
 
 
-class Queue:
+class Queue(JobLists):
     """The jobs of all sources."""
 
     def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
-        self._store = store
+        super().__init__(store)
         self._monotonic = monotonic
 
     def claim(
@@ -152,11 +148,6 @@ class Queue:
                 ).where(_jobs.source_id == source_id, literal_column(TRIED))
             ).one()
             return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
-
-    def backlogs(self) -> dict[int, Backlog]:
-        """Return the unfinished jobs by source ID; sources without any are omitted. 20 ms for 100,000 jobs."""
-        with self._store.read() as reading:
-            return job_lists.backlogs(reading)
 
     def left(self, source_id: int) -> int:
         """Return the number of new and running jobs of a source, apart from its backfills. Cheap for any size of queue."""
@@ -317,43 +308,6 @@ class Queue:
             freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason=RUNNER_LOST, attempt=uncounted)
             return len(freed)
 
-    def job(self, job_id: int) -> JobRow:
-        """Return a job. Raises NotFound."""
-        with self._store.read() as reading:
-            return job_lists.job(reading, job_id)
-
-    def jobs(
-        self,
-        *,
-        source: str | None = None,
-        state: JobState | None = None,
-        limit: int = 100,
-        since: datetime | None = None,
-    ) -> list[JobRow]:
-        """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
-        with self._store.read() as reading:
-            return job_lists.latest(reading, JobFilter(source, state, since=since), limit)
-
-    def page(
-        self, which: JobFilter, *, after: str | None = None, limit: int = 50
-    ) -> tuple[ListPage[JobRow], Mapping[JobState, int]]:
-        """Return a part of the jobs, newest first, and the number by state of all that pass the other filters.
-
-        Raises BadInput for an unknown `after`.
-        """
-        with self._store.read() as reading:
-            return job_lists.page(reading, which, after, limit)
-
-    def counts(self) -> dict[str, dict[JobState, int]]:
-        """Return the number of current jobs by source and state, including states without jobs."""
-        with self._store.read() as reading:
-            return job_lists.counts(reading)
-
-    def oldest(self) -> dict[str, datetime]:
-        """Return when the oldest unfinished job of each source was enqueued. Sources without one are omitted."""
-        with self._store.read() as reading:
-            return job_lists.oldest(reading)
-
 
 _jobs = jobs.c
 
@@ -364,9 +318,9 @@ def _is_ready(reading: Reading, source_id: int) -> bool:
 
 
 def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:
-    for part in in_parts(job_ids):
-        rows = writing.execute(select(_jobs.id, _jobs.source_id, _jobs.failed_at).where(_jobs.id.in_(part)))
-        quarantine_rows(writing, [(row._asdict(), failure) for row in rows.all()])
+    columns = _jobs.id, _jobs.source_id, _jobs.failed_at
+    rows = writing.execute(select(*columns).where(among(writing, _jobs.id, job_ids))).all()
+    quarantine_rows(writing, [(row._asdict(), failure) for row in rows])
 
 
 def _used_up(reading: Reading, max_attempts: Mapping[str, int] | int) -> ColumnElement[bool]:

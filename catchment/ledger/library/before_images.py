@@ -27,7 +27,6 @@ from sqlalchemy import (
 )
 
 from catchment.ledger.db.database import Reading, Writing, among, as_map
-from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import BEING_DELETED, contents, documents, sources, syncs
 from catchment.ledger.db.schema import before_images as images
 
@@ -124,10 +123,9 @@ def kept_whole(reading: Reading, sync_ids: Collection[int]) -> frozenset[int]:
 def since(reading: Reading, source_id: int, sync_id: int, paths: Collection[str]) -> dict[str, list[Row[Any]]]:
     """Return the before-images of these paths by this sync and all later ones, oldest first."""
     by_path: dict[str, list[Row[Any]]] = {}
-    for part in in_parts(paths):
-        later = (images.c.source_id == source_id) & among(reading, images.c.path, part) & (images.c.sync_id >= sync_id)
-        for row in reading.execute(select(images).where(later).order_by(images.c.path, images.c.sync_id)):
-            by_path.setdefault(row.path, []).append(row)
+    later = (images.c.source_id == source_id) & among(reading, images.c.path, paths) & (images.c.sync_id >= sync_id)
+    for row in reading.execute(select(images).where(later).order_by(images.c.path, images.c.sync_id)):
+        by_path.setdefault(row.path, []).append(row)
     return by_path
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
-from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents, entities, links
 from catchment.ledger.library import before_images, conversation_index, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
@@ -62,14 +61,12 @@ def _kept(writing: Writing, keys: Iterable[Key]) -> dict[Key, Content]:
     ).join_from(contents, documents, documents.c.id == first, isouter=True)
     stored: dict[Key, Content] = {}
     without_document: dict[int, Key] = {}
-    for part in in_parts({digest for digest, _ in keys}):
-        for digest, normalizer, number, aliases, properties in writing.execute(
-            statement.where(among(writing, contents.c.hash, part))
-        ):
-            if aliases is None:
-                without_document[number] = digest, normalizer
-            else:
-                stored[digest, normalizer] = Content(number, False, aliases, properties)
+    with_hash = among(writing, contents.c.hash, {digest for digest, _ in keys})
+    for digest, normalizer, number, aliases, properties in writing.execute(statement.where(with_hash)):
+        if aliases is None:
+            without_document[number] = digest, normalizer
+        else:
+            stored[digest, normalizer] = Content(number, False, aliases, properties)
     for number, names in before_images.names(writing, without_document).items():
         stored[without_document[number]] = Content(number, False, *names)
     return stored

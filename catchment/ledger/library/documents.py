@@ -10,9 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import before, cut, key_of, prefix_condition
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import (
     before_images,
     contents,
@@ -64,7 +65,7 @@ class Library:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, ContentFacts]:
+    def contents(self, hashes: Collection[str], normalizer: str) -> dict[str, ContentFacts]:
         """Return the stored contents among these, for one normalizer, with their title and modification time, by hash."""
         facts = select(contents.c.hash, contents.c.title, contents.c.modified).where(
             contents.c.normalizer == normalizer
@@ -72,8 +73,7 @@ class Library:
         with self._store.read() as reading:
             return {
                 digest: ContentFacts(title, maybe_time(modified))
-                for part in in_parts(hashes)
-                for digest, title, modified in reading.execute(facts.where(among(reading, contents.c.hash, part)))
+                for digest, title, modified in reading.execute(facts.where(among(reading, contents.c.hash, hashes)))
             }
 
     def stored(self, item_ids: Collection[int]) -> dict[int, StoredDocument]:
@@ -92,18 +92,15 @@ class Library:
                 for row in rows
             }
 
-    def normalizers(self, item_ids: Iterable[int]) -> dict[int, str]:
+    def normalizers(self, item_ids: Collection[int]) -> dict[int, str]:
         """Return the normalizer of each item's document. Items without a document are omitted."""
         understood = (
             select(documents.c.item_id, contents.c.normalizer)
             .join(contents, contents.c.id == documents.c.content_id)
             .where(_LIVE)
         )
-        versions: dict[int, str] = {}
         with self._store.read() as reading:
-            for part in in_parts(item_ids):
-                versions |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
-        return versions
+            return as_map(reading.execute(understood.where(among(reading, documents.c.item_id, item_ids))))
 
     def rank(
         self,
@@ -262,17 +259,8 @@ class Library:
 
 
 def _latest(row: AnyRow) -> LatestDocument:
-    return LatestDocument(
-        row.id,
-        row.title,
-        row.name,
-        row.kind,
-        row.locator,
-        row.media_type,
-        matches.author_of(row.author, from_json(row.metadata)),
-        from_micros(row.moment),
-        row.opening,
-    )
+    author = matches.author_of(row.author, from_json(row.metadata))
+    return record(LatestDocument, row, document=row.id, source=row.name, item=row.locator, author=author)
 
 
 CONTENT = (
@@ -316,17 +304,8 @@ def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
 
 def content_of(row: AnyRow) -> Document:
     """Return the document made from the content alone, without the additions of its item."""
-    return Document(
-        text=row.text,
-        media_type=row.media_type,
-        title=row.own_title,
-        language=row.language,
-        author=row.author,
-        created=maybe_time(row.created),
-        modified=maybe_time(row.own_modified),
-        properties=from_json(row.own_properties),
-        warnings=tuple(from_json(row.warnings)),
-    )
+    modified, properties = maybe_time(row.own_modified), from_json(row.own_properties)
+    return record(Document, row, title=row.own_title, modified=modified, properties=properties)
 
 
 def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
@@ -373,17 +352,12 @@ def _alone(reading: Reading, row: AnyRow) -> Shown:
     query = select(links).where(links.c.content_id == row.content_id).order_by(links.c.position)
     named = select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
     content, metadata = content_of(row), from_json(row.metadata)
-    return Shown(
+    return record(
+        Shown,
+        row,
         document=row.id,
-        content_id=row.content_id,
-        title=row.title,
-        source=row.source,
         item=row.locator,
-        item_id=row.item_id,
-        modified=maybe_time(row.modified),
-        metadata=metadata,
         content_hash=row.hash,
-        normalizer=row.normalizer,
         content=replace(content, author=matches.author_of(content.author, metadata)),
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
         links=tuple(map(_link, reading.execute(query))),

@@ -160,9 +160,9 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
     else:
         writing.copy("document_index", _vectors(rows))
     word_parts.add(writing, word_parts.DOCUMENTS, map(_as_one, rows))
-    for part in in_parts([row[0] for row in rows]):
-        for table, its_rows in tags_and_folders(writing, among(writing, documents.c.id, part)).items():
-            writing.insert(table, sorted(its_rows))
+    added = among(writing, documents.c.id, [row[0] for row in rows])
+    for table, its_rows in tags_and_folders(writing, added).items():
+        writing.insert(table, sorted(its_rows))
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:

@@ -14,11 +14,11 @@ from catchment.ledger.db.database import (
     from_json,
     from_micros,
     maybe_micros,
-    maybe_time,
     to_json,
     to_micros,
 )
 from catchment.ledger.db.lookup import before, cut, key_of
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import incidents
 from catchment.records.standing import Incident, ListPage, Moment
 
@@ -117,16 +117,5 @@ def _timeline(moments: Sequence[Moment]) -> str | None:
 
 
 def _row(row: AnyRow) -> Incident:
-    return Incident(
-        row.id,
-        row.reason,
-        row.subject,
-        from_micros(row.opened_at),
-        maybe_time(row.closed_at),
-        row.message,
-        row.remedy,
-        tuple(Moment(from_micros(at), event, text) for at, event, text in from_json(row.timeline) or ()),
-        maybe_time(row.acknowledged_at),
-        row.acknowledged_by,
-        row.note,
-    )
+    timeline = tuple(Moment(from_micros(at), event, text) for at, event, text in from_json(row.timeline))
+    return record(Incident, row, timeline=timeline)

@@ -18,9 +18,9 @@ from typing import Any
 from sqlalchemy import Connection, case, delete, func, insert, select, text, update
 
 from catchment.errors import BadInput, NotFound, Refused, did_you_mean
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_time
-from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, maybe_time
 from catchment.ledger.db.joined_hosts import JoinedHosts
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import (
     counters,
     documents,
@@ -28,8 +28,7 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.db.schema import outbox as table
 from catchment.ledger.db.schema import sinks as sinks_table
-from catchment.ledger.sinks import sent_documents
-from catchment.model import DocumentCopy
+from catchment.ledger.sinks.sent_documents import LIVE, SentDocuments
 from catchment.records.standing import TO_COMPARE, SinkRow, SinkState
 
 _FIRST_WAIT = timedelta(seconds=15)
@@ -88,11 +87,11 @@ _DROP_POSTGRES = (
 _WELL: Mapping[str, Any] = {"failures": 0, "not_before": 0, "error": None}
 
 
-class Outbox:
+class Outbox(SentDocuments):
     """The sinks of one library, and the changes that each has to receive."""
 
     def __init__(self, store: Store, hosts: JoinedHosts) -> None:
-        self._store = store
+        super().__init__(store)
         self._hosts = hosts
 
     def add(
@@ -110,14 +109,12 @@ class Outbox:
         with self._store.write() as writing:
             if writing.execute(select(sinks_table.c.id).where(sinks_table.c.name == name)).first():
                 raise BadInput(f"{name}: a sink with this name exists; choose another name")
-            values: dict[str, Any] = {
+            values = {
                 "id": writing.ids("sinks")[0],
                 "name": name,
                 "kind": kind,
                 "place": place,
                 "secret": secret,
-            }
-            values |= {
                 "wants_vectors": wants_vectors,
                 "state": SinkState.ACTIVE.value,
                 "failures": 0,
@@ -202,19 +199,6 @@ class Outbox:
             rows = reading.execute(query.order_by(table.c.position).limit(limit)).tuples().all()
         return [number for number, _ in rows], rows[-1][1] if rows else sink.position
 
-    def versions(self, after: int, limit: int, *, vectors: bool = False) -> dict[int, str]:
-        """Return the versions of the next documents of the library, by ID, from `after` on (exclusive).
-
-        `vectors`: they depend on the embeddings, too.
-        """
-        with self._store.read() as reading:
-            return sent_documents.versions(reading, after, limit, vectors)
-
-    def documents(self, document_ids: Collection[int], *, vectors: bool = False) -> list[DocumentCopy]:
-        """Return those documents that are in the library now, with their embeddings if `vectors`."""
-        with self._store.read() as reading:
-            return sent_documents.copies(reading, document_ids, vectors)
-
     def received(
         self,
         sink: SinkRow,
@@ -231,9 +215,8 @@ class Outbox:
         """
         columns = sinks_table.c
         with self._store.write() as writing:
-            for part in in_parts(handled):
-                old = refused_documents.c.document_id.in_(part) & (refused_documents.c.sink_id == sink.id)
-                writing.execute(delete(refused_documents).where(old))
+            of_documents = among(writing, refused_documents.c.document_id, handled)
+            writing.execute(delete(refused_documents).where(of_documents, refused_documents.c.sink_id == sink.id))
             writing.insert(refused_documents, [(sink.id, number, reason) for number, reason in refusals.items()])
             values: dict[str, Any] = dict(_WELL)
             if position is not None:
@@ -349,23 +332,8 @@ def _sink(reading: Reading, row: AnyRow) -> SinkRow:
     behind = select(func.count()).select_from(table).where(table.c.position > row.position)
     waiting = int(reading.execute(behind).scalar_one())
     if row.compared is not None:
-        rest = select(func.count()).select_from(documents).where(sent_documents.LIVE, documents.c.id > row.compared)
+        rest = select(func.count()).select_from(documents).where(LIVE, documents.c.id > row.compared)
         waiting += int(reading.execute(rest).scalar_one())
     refused = select(func.count()).select_from(refused_documents).where(refused_documents.c.sink_id == row.id)
-    return SinkRow(
-        row.id,
-        row.name,
-        row.kind,
-        row.place,
-        row.secret,
-        SinkState(row.state),
-        row.position,
-        row.compared,
-        row.stamp,
-        row.failures,
-        maybe_time(row.not_before or None),
-        row.error,
-        maybe_time(row.current_at),
-        waiting,
-        int(reading.execute(refused).scalar_one()),
-    )
+    its = {"not_before": maybe_time(row.not_before or None), "refused": int(reading.execute(refused).scalar_one())}
+    return record(SinkRow, row, waiting=waiting, **its)

@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 from sqlalchemy import Select, func, literal, select
 
-from catchment.ledger.db.database import AnyRow, Reading, among, from_json, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, among, from_json, maybe_time
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import (
     chunks,
     contents,
@@ -29,27 +30,37 @@ from catchment.model import Chunk, ChunkVector, DocumentCopy, Entity, EntityKind
 LIVE = documents.c.removed_at.is_(None)
 
 
-def versions(reading: Reading, after: int, limit: int, vectors: bool) -> dict[int, str]:
-    """Return the versions of the next documents of the library, by ID, from `after` on (exclusive)."""
-    page = _head(vectors).where(LIVE, documents.c.id > after).order_by(documents.c.id).limit(limit)
-    return {row.id: _version(row) for row in reading.execute(page)}
+class SentDocuments:
+    """The documents of the library for sinks."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-def copies(reading: Reading, document_ids: Collection[int], vectors: bool) -> list[DocumentCopy]:
-    """Return those documents that are in the library."""
-    rows = reading.execute(_whole(vectors).where(LIVE, among(reading, documents.c.id, document_ids))).all()
-    of_links, of_entities, of_chunks = _parts(reading, {row.content_id for row in rows})
-    of_vectors = _vectors(reading, of_chunks) if vectors else {}
-    return [
-        _copy(
-            row,
-            of_links[row.content_id],
-            of_entities[row.content_id],
-            of_chunks[row.content_id].values(),
-            of_vectors.get(row.content_id, ()),
-        )
-        for row in rows
-    ]
+    def versions(self, after: int, limit: int, *, vectors: bool = False) -> dict[int, str]:
+        """Return the versions of the next documents of the library, by ID, from `after` on (exclusive).
+
+        `vectors`: they depend on the embeddings, too.
+        """
+        page = _head(vectors).where(LIVE, documents.c.id > after).order_by(documents.c.id).limit(limit)
+        with self._store.read() as reading:
+            return {row.id: _version(row) for row in reading.execute(page)}
+
+    def documents(self, document_ids: Collection[int], *, vectors: bool = False) -> list[DocumentCopy]:
+        """Return those documents that are in the library now, with their embeddings if `vectors`."""
+        with self._store.read() as reading:
+            rows = reading.execute(_whole(vectors).where(LIVE, among(reading, documents.c.id, document_ids))).all()
+            of_links, of_entities, of_chunks = _parts(reading, {row.content_id for row in rows})
+            of_vectors = _vectors(reading, of_chunks) if vectors else {}
+        return [
+            _copy(
+                row,
+                of_links[row.content_id],
+                of_entities[row.content_id],
+                of_chunks[row.content_id].values(),
+                of_vectors.get(row.content_id, ()),
+            )
+            for row in rows
+        ]
 
 
 def _head(vectors: bool, *more: Any) -> Select[Any]:
@@ -114,21 +125,13 @@ def _copy(
     its_chunks: Iterable[Chunk],
     its_vectors: Iterable[ChunkVector],
 ) -> DocumentCopy:
-    return DocumentCopy(
-        id=row.id,
+    return record(
+        DocumentCopy,
+        row,
         version=_version(row),
-        source=row.source,
-        kind=row.kind,
         item=row.locator,
-        title=row.title,
-        media_type=row.media_type,
-        language=row.language,
-        author=row.author,
-        created=maybe_time(row.created),
         modified=maybe_time(row.modified if row.modified is not None else row.own_modified),
-        text=row.text,
         properties=from_json(row.own_properties),
-        metadata=from_json(row.metadata),
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
         links=tuple(its_links),
         entities=tuple(its_entities),
