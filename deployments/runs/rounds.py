@@ -21,7 +21,7 @@ from catchment.runtime.membership import ANY
 from catchment.runtime.server_report import ServerReport
 from catchment.sync import revoke
 from catchment.telemetry.incidents import ReasonCode
-from connectors import connector_class, kinds
+from connectors import connector_class
 from deployments.runs import recovery
 from deployments.runs.deliveries import deploy_sinks
 from deployments.runs.live_runs import Ending
@@ -93,12 +93,14 @@ class RecoveryRounds:
             await self.reclaim()
             is_resumed = await self._resume(client)
             if self._executed.host:
-                await self._clear_for_other_hosts()
+                with self._postponed():
+                    await asyncio.to_thread(clear_for_other_hosts, self._home)
                 await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
                 await self._request_embeddings()
-                await self._deploy_sinks()
+                with self._postponed():
+                    await asyncio.to_thread(deploy_sinks, self._home)
             if is_resumed:
                 await self._supply_sinks()
             with suppress(TimeoutError):
@@ -146,93 +148,71 @@ class RecoveryRounds:
 
     async def reclaim(self) -> None:
         """Close the syncs in the ledger that no process executes."""
-        try:
+        with self._postponed():
             await asyncio.to_thread(reclaim, self._home, self._has_ended)
-        except CatchmentError as error:
-            self._put_off(error)
 
     async def _correct(self, client: PrefectClient) -> bool:
         """Correct the states of runs and drop overdue runs. Returns False if the server refused some."""
-        try:
+        corrections = None
+        with self._postponed():
             async with self._looking:
                 await recovery.drop_overdue(client, self._executed, self._live())
-            return (await recovery.correct(client, self._executed, self._live)).refused == 0
-        except httpx.HTTPError as error:
-            self._put_off(error)
-            return False
+            corrections = await recovery.correct(client, self._executed, self._live)
+        return corrections is not None and corrections.refused == 0
 
     async def _resume(self, client: PrefectClient) -> bool:
         """Resume the sources after crashes of their runs. Returns False if that was not possible."""
         # Until Catchment has started, the deployments may differ from the sources file.
+        is_resumed = False
         if running(self._home) is None:
-            return False
-        try:
+            return is_resumed
+        with self._postponed():
             for source in await recovery.resume_all(client, self._executed, self._since):
                 if source.is_resumed:
                     self._warn(str(source))
-        except httpx.HTTPError as error:
-            self._put_off(error)
-            return False
-        self._since = _LOOK_BACK
-        return True
+            self._since, is_resumed = _LOOK_BACK, True
+        return is_resumed
 
     async def _recover_silent_hosts(self, client: PrefectClient) -> None:
         """Interrupt the runs of hosts that do not answer, and continue those of the queue `any`. One host at a time does it."""
-        try:
-            with ExitStack() as stack:
-                silent = await asyncio.to_thread(stack.enter_context, silent_hosts(self._home))
-                for host in silent:
-                    executed = Executed(self._executed.pool, host)
-                    ending = Ending(f"host {host} does not answer", state=INTERRUPTED, may_restart=True)
-                    await recovery.correct(client, executed, frozenset, ending)
-                    for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
-                        self._warn(str(source))
-        except (CatchmentError, httpx.HTTPError) as error:
-            self._put_off(error)
-
-    async def _clear_for_other_hosts(self) -> None:
-        """Delete the data of sources on this host after their consent was withdrawn on another host."""
-        try:
-            await asyncio.to_thread(clear_for_other_hosts, self._home)
-        except CatchmentError as error:
-            self._put_off(error)
+        with self._postponed(), ExitStack() as stack:
+            silent = await asyncio.to_thread(stack.enter_context, silent_hosts(self._home))
+            for host in silent:
+                executed = Executed(self._executed.pool, host)
+                ending = Ending(f"host {host} does not answer", state=INTERRUPTED, may_restart=True)
+                await recovery.correct(client, executed, frozenset, ending)
+                for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
+                    self._warn(str(source))
 
     async def _request_embeddings(self) -> None:
         """Request the embeddings that an earlier program or an interrupted run left out."""
-        try:
+        with self._postponed():
             if await asyncio.to_thread(may_lack_embeddings, self._home):
                 await request_embedding()
-        except CatchmentError as error:
-            self._put_off(error)
-
-    async def _deploy_sinks(self) -> None:
-        try:
-            await asyncio.to_thread(deploy_sinks, self._home)
-        except CatchmentError as error:
-            self._put_off(error)
 
     async def _supply_sinks(self) -> None:
         """Request deliveries that no sync requested: after an undo, a revocation, a failure or a restart."""
-        try:
+        with self._postponed():
             for name in await asyncio.to_thread(sinks_to_supply, self._home):
                 await request_once("deliver", name)
-        except CatchmentError as error:
-            self._put_off(error)
 
     async def _report(self) -> bool:
         """Return whether the server and the ledger responded."""
         if (state := running(self._home)) is None or (report := await asyncio.to_thread(read_report, state)) is None:
             return False
-        try:
+        is_marked = False
+        with self._postponed():
             await asyncio.to_thread(report.write, self._home)
-            self._marked = await asyncio.to_thread(mark_deployments, self._home, state, report)
-        except CatchmentError as error:
-            self._put_off(error)
-            return False
-        return True
+            self._marked, is_marked = await asyncio.to_thread(mark_deployments, self._home, state, report), True
+        return is_marked
 
-    def _put_off(self, error: Exception) -> None:
-        self._warn(f"Recovery postponed ({type(error).__name__}: {error})")
+    @contextmanager
+    def _postponed(self) -> Iterator[None]:
+        """Leave a step that fails to the next round, with a warning."""
+        try:
+            yield
+        except (CatchmentError, httpx.HTTPError) as error:
+            self._warn(f"Recovery postponed ({type(error).__name__}: {error})")
 
 
 def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
@@ -347,5 +327,4 @@ def _attempts(home: Home) -> dict[str, int]:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError:
         return {}
-    policies = {kind: connector_class(kind).policy for kind in kinds()}
-    return {entry.name: entry.settings.policy(policies[entry.kind]).retry.attempts for entry in entries}
+    return {entry.name: entry.settings.policy(connector_class(entry.kind).policy).retry.attempts for entry in entries}
