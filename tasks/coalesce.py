@@ -9,21 +9,13 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterExpectedStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateName,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
+from tasks.flow_runs import read_runs
 from tasks.run_states import AWAITING_SLOT, COALESCED, SKIPPED
 
 _WAITED = timedelta(seconds=3)
@@ -31,6 +23,8 @@ _WAITED = timedelta(seconds=3)
 _SOON = timedelta(seconds=10)
 """A waiting run starts within this time; the runs of a schedule are due later."""
 _ENDING = timedelta(seconds=1)
+_SCHEDULED = {"type": {"any_": ["SCHEDULED"]}}
+_WAITING = {"type": {"any_": ["SCHEDULED", "PENDING"]}}
 _ORDINARY = {"deep": False, "plan": None, "backfill": None, "changed_only": False}
 
 
@@ -66,8 +60,7 @@ async def request_backfill(source: str, number: int, moment: datetime) -> None:
 
     The key is that of this run: a restored ledger gives the numbers of its syncs again.
     """
-    waiting = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING]))
-    if number not in await _backfills_of_runs(waiting, FlowRunFilterExpectedStartTime(before_=moment)):
+    if number not in await _backfills_of_runs(_WAITING, moment):
         name = f"{source}: backfill {number}"
         await request_run(name, moment, f"{name} after {flow_run.id}", {"backfill": number})
 
@@ -78,19 +71,12 @@ async def request_once(flow: str, name: str) -> None:
     Does nothing if the server does not respond.
     """
     # A run that has started may have seen the library before the latest change.
-    waiting = FlowRunFilter.model_validate(
-        {
-            "state": {"type": {"any_": [StateType.SCHEDULED, StateType.PENDING]}},
-            "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
-        }
-    )
+    waiting = {"state": _WAITING, "expected_start_time": {"before_": datetime.now(UTC) + _SOON}}
     with suppress(httpx.HTTPError, ObjectNotFound):
         async with get_client() as client:
             deployment_row = await client.read_deployment_by_name(f"{flow}/{name}")
-            deployment_filter = DeploymentFilter(id=DeploymentFilterId(any_=[deployment_row.id]))
-            if not deployment_row.paused and not await client.read_flow_runs(
-                flow_run_filter=waiting, deployment_filter=deployment_filter, limit=1
-            ):
+            of_flow = {"id": {"any_": [deployment_row.id]}}
+            if not deployment_row.paused and not await read_runs(client, waiting, deployment=of_flow, limit=1):
                 await client.create_flow_run_from_deployment(deployment_row.id, name=f"{name}: waiting")
 
 
@@ -102,15 +88,10 @@ async def complete_waiting_runs() -> None:
     now = datetime.now(UTC)
     if deployment.id is None or now - flow_run.scheduled_start_time < _WAITED:
         return
-    waiting = FlowRunFilter(
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
-        expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
-    )
-    of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
     state = _coalesced(UUID(flow_run.id))
     async with get_client() as client:
         own = (await client.read_flow_run(UUID(flow_run.id))).parameters
-        for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source):
+        for other in await _runs_of_source(client, _SCHEDULED, now):
             if covers(own, other.parameters):
                 # It may have been deleted meanwhile.
                 with suppress(ObjectNotFound):
@@ -119,26 +100,27 @@ async def complete_waiting_runs() -> None:
 
 async def another_run_waits() -> bool:
     """Whether an ordinary run of this source waits for this one to end."""
-    return None in await _backfills_of_runs(FlowRunFilterState(name=FlowRunFilterStateName(any_=[AWAITING_SLOT.name])))
+    return None in await _backfills_of_runs({"name": {"any_": [AWAITING_SLOT.name]}})
 
 
 async def another_run_starts_by(moment: datetime) -> bool:
     """Whether an ordinary run of this source is scheduled to start at this time or before."""
-    scheduled = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
-    return None in await _backfills_of_runs(scheduled, FlowRunFilterExpectedStartTime(before_=moment))
+    return None in await _backfills_of_runs(_SCHEDULED, moment)
 
 
-async def _backfills_of_runs(
-    state: FlowRunFilterState, start: FlowRunFilterExpectedStartTime | None = None
-) -> set[int | None]:
+async def _backfills_of_runs(state: Mapping[str, Any], moment: datetime | None = None) -> set[int | None]:
     """Return the backfills of the runs of this source in these states; None for an ordinary run."""
     if deployment.id is None:
         return set()
-    of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
-    run_filter = FlowRunFilter(state=state, expected_start_time=start)
     async with get_client() as client:
-        runs = await client.read_flow_runs(flow_run_filter=run_filter, deployment_filter=of_source)
-    return {run.parameters.get("backfill") for run in runs}
+        return {run.parameters.get("backfill") for run in await _runs_of_source(client, state, moment)}
+
+
+async def _runs_of_source(client: PrefectClient, state: Mapping[str, Any], moment: datetime | None) -> list[FlowRun]:
+    """Return the runs of this source in these states that are due at this time, or at any."""
+    start = moment and {"before_": moment}
+    runs = {"state": state, "expected_start_time": start}
+    return await read_runs(client, runs, deployment={"id": {"any_": [deployment.id]}})
 
 
 def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -11,15 +11,7 @@ from uuid import UUID
 
 import psutil
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterExpectedStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    WorkPoolFilter,
-    WorkPoolFilterId,
-)
-from prefect.client.schemas.objects import FlowRun, StateType, WorkPool
+from prefect.client.schemas.objects import FlowRun, WorkPool
 from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.exceptions import ObjectNotFound
 
@@ -28,6 +20,7 @@ from catchment.runtime.process import identity
 from catchment.runtime.worker_status import WorkerStatus
 from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.sources.profile import Profile, profile
+from tasks.flow_runs import read_runs
 from tasks.run_states import AWAITING_SLOT
 
 RUNS_AT_ONCE = 16
@@ -88,7 +81,11 @@ class Occupancy:
         waiting = [entry.flow_run for entry in due if entry not in chosen]
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
             # The server withholds the runs that exceed the pool's limit.
-            waiting = await _due_in(pool, client)
+            overdue = {
+                "state": {"type": {"any_": ["SCHEDULED"]}},
+                "expected_start_time": {"before_": datetime.now(UTC)},
+            }
+            waiting = await read_runs(client, overdue, pool=pool.name)
         began = {*live, *(entry.flow_run.id for entry in chosen)}
         busy = {self._deployments[run] for run in began if run in self._deployments}
         self._lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
@@ -171,16 +168,6 @@ def source_of(run: FlowRun) -> str | None:
 def due_at(run: FlowRun) -> datetime:
     """Return the time at which a run is due."""
     return run.next_scheduled_start_time or run.expected_start_time or datetime.now(UTC)
-
-
-async def _due_in(pool: WorkPool, client: PrefectClient) -> list[FlowRun]:
-    return await client.read_flow_runs(
-        flow_run_filter=FlowRunFilter(
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
-            expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)),
-        ),
-        work_pool_filter=WorkPoolFilter(id=WorkPoolFilterId(any_=[pool.id])),
-    )
 
 
 def _waits_for_itself(run: FlowRun, busy: Set[UUID | None]) -> bool:

@@ -15,13 +15,7 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    FlowRunFilter,
-    TaskRunFilter,
-    WorkPoolFilter,
-    WorkQueueFilter,
-)
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
@@ -29,6 +23,7 @@ from prefect.states import Scheduled
 
 from catchment.runtime.membership import ANY, executes, queue_for
 from deployments.runs.live_runs import Ending
+from tasks.flow_runs import read_runs
 from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, COMPLETED, CRASHED, FINAL, INTERRUPTED
 
 _PAUSES = (0, 15, 60, 240)
@@ -47,14 +42,6 @@ _REPORTED_AFTER = timedelta(seconds=10)
 _PATIENCE_SECONDS = 3.0
 """Time for one correction. The server drops the connection while the lease of a slot that the run held has not expired."""
 _PROCESS_EXITED = Ending("the process of the run has exited", may_restart=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Corrections:
-    """Numbers of corrected runs, subflows and tasks, and of corrections that the server refused for now."""
-
-    made: int
-    refused: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +97,7 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
     was_cancelled = ending.was_cancelled or (state is not None and state.type is StateType.CANCELLED)
     if ending.problem or was_cancelled:
         with_it = replace(ending, was_cancelled=was_cancelled)
-        for subflow in await _runs(client, {"parent_flow_run_id": {"any_": [run]}}):
+        for subflow in await read_runs(client, {"parent_flow_run_id": {"any_": [run]}}):
             if (corrected := with_it.state_for(subflow)) is not None:
                 await _end(client, subflow, corrected)
     return state
@@ -118,15 +105,17 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
 
 async def correct(
     client: PrefectClient, executed: Executed, live: Callable[[], Set[UUID]], ending: Ending = _PROCESS_EXITED
-) -> Corrections:
+) -> bool:
     """Correct each of these runs that the server counts as active and that is not `live`. Idempotent.
+
+    Returns False if the server refused some of the corrections for now.
 
     A run that had started is marked as crashed; other runs are scheduled again. Subflows and tasks end with their run.
     """
     # A run that ends meanwhile is live before the query, and a run that starts meanwhile is live after it.
     executing = set(live())
-    open_runs = await _runs(client, {"state": _NEEDS_PROCESS}, executed=executed)
-    subflows = await _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}})
+    open_runs = await read_runs(client, {"state": _NEEDS_PROCESS}, pool=executed.pool, queues=executed.queues)
+    subflows = await read_runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}})
     executing |= live()
     lost = [run for run in open_runs if run.id not in executing and executed.has(run)]
     lost += [part for part in subflows if await _is_lost(client, part, executed, executing)]
@@ -136,7 +125,7 @@ async def correct(
     if lost:
         corrected += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
     corrected += await _finish_tasks(client, {"end_time": {"before_": datetime.now(UTC) - _REPORTED_AFTER}})
-    return Corrections(corrected.count(True), corrected.count(False))
+    return all(corrected)
 
 
 async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
@@ -148,13 +137,13 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
     of_source = {"id": {"any_": [deployment]}, "tags": {"any_": list(_RESUMED)}}
     # If the clock was set back, some runs have an end time in the future.
     ended: dict[str, Any] = {"state": {"type": {"any_": FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
-    latest = await _runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)
+    latest = await read_runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)
     if not latest or latest[0].state_type is not StateType.CRASHED or await _has_next_run(client, of_source):
         return None
     (crashed,) = latest
     # The key prevents a second run if another caller sees the same crash.
     key = f"resumes {crashed.id}"
-    if await _runs(client, {"idempotency_key": {"any_": [key]}}, limit=1):
+    if await read_runs(client, {"idempotency_key": {"any_": [key]}}, limit=1):
         return None
     found_deployment = await client.read_deployment(deployment)
     if found_deployment.paused:
@@ -162,7 +151,7 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
     pause = 0
     if crashed.state_name != INTERRUPTED.name:
         ended["state"]["name"] = {"not_any_": [INTERRUPTED.name]}
-        in_a_row = await _runs(
+        in_a_row = await read_runs(
             client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=GIVEN_UP_AFTER
         )
         crashes = len(list(takewhile(lambda run: run.state_type is StateType.CRASHED, in_a_row)))
@@ -193,7 +182,7 @@ async def resume_all(
     crashed: dict[str, Any] = {"state": {"type": {"any_": [StateType.CRASHED]}}}
     if since is not None:
         crashed["end_time"] = {"after_": datetime.now(UTC) - since}
-    runs = await _runs(client, crashed, executed=executed)
+    runs = await read_runs(client, crashed, pool=executed.pool, queues=executed.queues)
     deployments = {run.deployment_id for run in runs if executed.has(run)}
     resumed = []
     for deployment in deployments:
@@ -214,7 +203,7 @@ async def drop_overdue(client: PrefectClient, executed: Executed, live: Set[UUID
         "expected_start_time": {"before_": datetime.now(UTC)},
     }
     deployment_ids: set[UUID | None] = set()
-    for run in await _runs(client, overdue, executed=executed):
+    for run in await read_runs(client, overdue, pool=executed.pool, queues=executed.queues):
         # The server does not know yet that a live run has started.
         if run.auto_scheduled and run.id not in live and executed.has(run):
             if run.deployment_id in deployment_ids:
@@ -235,7 +224,7 @@ async def _is_lost(client: PrefectClient, part: FlowRun, executed: Executed, exe
     """Whether a subflow belongs to a deleted run, or to one of these runs that no runner executes."""
     run = part
     while run.parent_task_run_id is not None:
-        above = await _runs(client, {}, task={"id": {"any_": [run.parent_task_run_id]}})
+        above = await read_runs(client, {}, task={"id": {"any_": [run.parent_task_run_id]}})
         if not above:
             return True
         run = above[0]
@@ -248,7 +237,7 @@ async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list
     of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": FINAL}}, **which})
     finished: list[bool] = []
     while tasks := await client.read_task_runs(task_run_filter=is_open, flow_run_filter=of_ended, limit=_PAGE):
-        above = await _runs(client, {"id": {"any_": {task.flow_run_id for task in tasks}}})
+        above = await read_runs(client, {"id": {"any_": {task.flow_run_id for task in tasks}}})
         states = {run.id: run.state_type for run in above}
         now = [
             await _corrected(client.set_task_run_state(task.id, _end_of_task(task, states), force=True))
@@ -277,39 +266,7 @@ async def _has_next_run(client: PrefectClient, of_source: Mapping[str, Any]) -> 
         "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
     }
     active = {"state": {"type": {"any_": ACTIVE}}}
-    return any([await _runs(client, which, deployment=of_source, limit=1) for which in (active, soon)])
-
-
-async def _runs(
-    client: PrefectClient,
-    runs: Mapping[str, Any],
-    *,
-    executed: Executed | None = None,
-    deployment: Mapping[str, Any] | None = None,
-    task: Mapping[str, Any] | None = None,
-    sort: FlowRunSort = FlowRunSort.EXPECTED_START_TIME_DESC,
-    limit: int | None = None,
-) -> list[FlowRun]:
-    """Return the runs that match the filters, latest first; all, or the first `limit`. Subflows have no pool.
-
-    `executed` leaves out the runs of other pools and of the queues of other hosts.
-    """
-    gathered: list[FlowRun] = []
-    queues = executed.queues if executed else ()
-    while True:
-        page = await client.read_flow_runs(
-            flow_run_filter=FlowRunFilter.model_validate(runs),
-            work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [executed.pool]}}) if executed else None,
-            work_queue_filter=WorkQueueFilter.model_validate({"name": {"any_": queues}}) if queues else None,
-            deployment_filter=DeploymentFilter.model_validate(deployment) if deployment else None,
-            task_run_filter=TaskRunFilter.model_validate(task) if task else None,
-            sort=sort,
-            limit=limit or _PAGE,
-            offset=len(gathered),
-        )
-        gathered += page
-        if limit or len(page) < _PAGE:
-            return gathered
+    return any([await read_runs(client, which, deployment=of_source, limit=1) for which in (active, soon)])
 
 
 async def _corrected(correction: Awaitable[object]) -> bool:

@@ -82,16 +82,19 @@ class RecoveryRounds:
 
     async def first(self, client: PrefectClient) -> None:
         """Correct the states of runs before the worker takes any: no run that the server believes active can be alive."""
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), self._postponed():
             async with asyncio.timeout(_FIRST_SECONDS):
                 await self._correct(client)
 
     async def run(self, client: PrefectClient) -> None:
         """Run a round every half minute, sooner after an incomplete one or when a host falls silent, until cancelled."""
         while True:
-            is_correct = await self._correct(client)
+            is_correct = is_resumed = False
+            with self._postponed():
+                is_correct = await self._correct(client)
             await self.reclaim()
-            is_resumed = await self._resume(client)
+            with self._postponed():
+                is_resumed = await self._resume(client)
             if self._executed.host:
                 with self._postponed():
                     await asyncio.to_thread(clear_for_other_hosts, self._home)
@@ -115,7 +118,10 @@ class RecoveryRounds:
         """
         while True:
             self._changed.clear()
-            seconds = _REPORT_SECONDS if await self._report() else _SOON_SECONDS
+            seconds = _SOON_SECONDS
+            with self._postponed():
+                if await self._report():
+                    seconds = _REPORT_SECONDS
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)
             await asyncio.sleep(_SETTLE_SECONDS)
@@ -153,25 +159,20 @@ class RecoveryRounds:
 
     async def _correct(self, client: PrefectClient) -> bool:
         """Correct the states of runs and drop overdue runs. Returns False if the server refused some."""
-        corrections = None
-        with self._postponed():
-            async with self._looking:
-                await recovery.drop_overdue(client, self._executed, self._live())
-            corrections = await recovery.correct(client, self._executed, self._live)
-        return corrections is not None and corrections.refused == 0
+        async with self._looking:
+            await recovery.drop_overdue(client, self._executed, self._live())
+        return await recovery.correct(client, self._executed, self._live)
 
     async def _resume(self, client: PrefectClient) -> bool:
-        """Resume the sources after crashes of their runs. Returns False if that was not possible."""
+        """Resume the sources after crashes of their runs. Returns False if it is too early for that."""
         # Until Catchment has started, the deployments may differ from the sources file.
-        is_resumed = False
         if running(self._home) is None:
-            return is_resumed
-        with self._postponed():
-            for source in await recovery.resume_all(client, self._executed, self._since):
-                if source.is_resumed:
-                    self._warn(str(source))
-            self._since, is_resumed = _LOOK_BACK, True
-        return is_resumed
+            return False
+        for source in await recovery.resume_all(client, self._executed, self._since):
+            if source.is_resumed:
+                self._warn(str(source))
+        self._since = _LOOK_BACK
+        return True
 
     async def _recover_silent_hosts(self, client: PrefectClient) -> None:
         """Interrupt the runs of hosts that do not answer, and continue those of the queue `any`. One host at a time does it."""
@@ -197,14 +198,12 @@ class RecoveryRounds:
                 await request_once("deliver", name)
 
     async def _report(self) -> bool:
-        """Return whether the server and the ledger responded."""
+        """Return whether the server responded."""
         if (state := running(self._home)) is None or (report := await asyncio.to_thread(read_report, state)) is None:
             return False
-        is_marked = False
-        with self._postponed():
-            await asyncio.to_thread(report.write, self._home)
-            self._marked, is_marked = await asyncio.to_thread(mark_deployments, self._home, state, report), True
-        return is_marked
+        await asyncio.to_thread(report.write, self._home)
+        self._marked = await asyncio.to_thread(mark_deployments, self._home, state, report)
+        return True
 
     @contextmanager
     def _postponed(self) -> Iterator[None]:

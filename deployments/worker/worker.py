@@ -19,7 +19,6 @@ from uuid import UUID
 import anyio
 import anyio.abc
 import httpx
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events import Event
 from prefect.exceptions import InfrastructureNotFound
@@ -38,6 +37,7 @@ from deployments.sources import editor_schema
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
 from deployments.worker.runner_process import RunnerProcess
+from tasks.flow_runs import read_runs
 from tasks.hints import ChangeHint
 from tasks.run_states import COALESCED, COMPLETED, REFUSED, SKIPPED
 
@@ -290,11 +290,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Stop the cancelled runs that no event reported."""
         if not self._live.executed:
             return
-        cancelling = FlowRunFilter(
-            id=FlowRunFilterId(any_=list(self._live.executed)),
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING])),
-        )
-        for run in await self.client.read_flow_runs(flow_run_filter=cancelling):
+        cancelling = {"id": {"any_": list(self._live.executed)}, "state": {"type": {"any_": [StateType.CANCELLING]}}}
+        for run in await read_runs(self.client, cancelling):
             self._cancel(run.id)
 
     def _deployments_changed(self) -> None:
