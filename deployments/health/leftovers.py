@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,15 +29,6 @@ _MEND = "catchment doctor --mend"
 _SLOT = "deployment:"
 _OURS = ("deployments.",)
 """Prefixes of the modules that run as our processes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leak:
-    """A concurrency limit of the server that counts more slots than runs."""
-
-    id: str
-    taken: int
-    used: int
 
 
 def files(home: Home) -> Condition:
@@ -105,8 +95,8 @@ def in_prefect(home: Home, state: Running) -> list[Condition]:
 def release_slots(state: Running) -> None:
     """Release the concurrency slots that no run holds. Idempotent. Raises TryAgain."""
     with api(state) as client:
-        for leak in _leaks(client):
-            client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
+        for number, used in _leaks(client).items():
+            client.patch(f"/v2/concurrency_limits/{number}", json={"active_slots": used}).raise_for_status()
 
 
 def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Condition:
@@ -135,20 +125,19 @@ def _active(client: Client, home: Home) -> list[dict[str, Any]]:
     return [run for run in runs if not host or executes(host.name, run["work_queue_name"], run["labels"])]
 
 
-def _leaks(client: Client) -> list[Leak]:
+def _leaks(client: Client) -> dict[str, int]:
     """The limits with too many slots in two counts: a run may finish between the two requests of one count."""
     first, second = _counted(client), _counted(client)
-    return [leak for id_, leak in second.items() if id_ in first and leak.taken > leak.used]
+    return {number: used for number, used in second.items() if number in first}
 
 
-def _counted(client: Client) -> dict[str, Leak]:
-    """The limits with more slots than active runs, by ID."""
+def _counted(client: Client) -> dict[str, int]:
+    """The limits with more slots than active runs, by ID, and the number of these runs."""
     limits = [limit for limit in everything(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
     active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": ACTIVE}}}})
-    used = Counter(run["deployment_id"] for run in active)
-    counted = [
-        Leak(limit["id"], limit["active_slots"], used[limit["name"].removeprefix(_SLOT)])
+    runs = Counter(run["deployment_id"] for run in active)
+    return {
+        limit["id"]: used
         for limit in limits
-        if limit["active_slots"]
-    ]
-    return {leak.id: leak for leak in counted if leak.taken > leak.used}
+        if limit["active_slots"] > (used := runs[limit["name"].removeprefix(_SLOT)])
+    }

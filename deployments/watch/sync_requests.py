@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
-from deployments.server.client import Client, Response, ServerUnreachable, api
+from deployments.server.client import Client, api
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
@@ -37,17 +36,18 @@ class Server:
 
     def status(self, kind: str, name: str) -> DeploymentStatus:
         """Return the status of a source's deployment."""
-        answer = self._send("GET", f"/deployments/name/sync-{kind}/{name}")
-        if answer.is_missing:
-            return DeploymentStatus(None)
-        deployment = self._read(answer)
-        query = {
-            "deployments": {"id": {"any_": [deployment["id"]]}},
-            "flow_runs": {"expected_start_time": {"before_": (datetime.now(UTC) + _AHEAD).isoformat()}},
-            "sort": "EXPECTED_START_TIME_DESC",
-            "limit": _RUNS,
-        }
-        runs = self._read(self._send("POST", "/flow_runs/filter", query))
+        with self._connected() as client:
+            answer = client.get(f"/deployments/name/sync-{kind}/{name}")
+            if answer.is_missing:
+                return DeploymentStatus(None)
+            deployment = answer.raise_for_status().json()
+            query = {
+                "deployments": {"id": {"any_": [deployment["id"]]}},
+                "flow_runs": {"expected_start_time": {"before_": (datetime.now(UTC) + _AHEAD).isoformat()}},
+                "sort": "EXPECTED_START_TIME_DESC",
+                "limit": _RUNS,
+            }
+            runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()
         states = {run["state_type"] for run in runs}
         return DeploymentStatus(
             deployment["id"],
@@ -61,7 +61,8 @@ class Server:
         """Report that a source changed, without paths. Also raises TryAgain during shutdown, which would kill the run."""
         if self._state().stopping:
             raise TryAgain("Catchment is stopping; the next start compares every source")
-        self._read(self._answered(lambda client: client.emit(automation.EVENT, resource(name))))
+        with self._connected() as client:
+            client.emit(automation.EVENT, resource(name)).raise_for_status()
 
     def ensure(self, entries: Collection[SourceEntry]) -> dict[str, str]:
         """Make the automations match the sources, as `automation.ensure`."""
@@ -72,32 +73,19 @@ class Server:
         self._client = None
         self._open.close()
 
-    def _send(self, method: str, path: str, body: Any = None) -> Response:
-        return self._answered(lambda client: client.request(method, path, json=body))
-
-    def _answered(self, send: Callable[[Client], Response]) -> Response:
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Client]:
+        """The connection. An error closes it, because a restarted server may use another port."""
         try:
-            return send(self._connection())
-        except ServerUnreachable as error:
-            # A restarted server may use another port.
+            if self._client is None:
+                self._client = self._open.enter_context(api(self._state()))
+            yield self._client
+        except TryAgain:
             self.close()
-            raise TryAgain("the Prefect server does not respond") from error
-
-    def _connection(self) -> Client:
-        if self._client is None:
-            self._client = self._open.enter_context(api(self._state()))
-        return self._client
+            raise
 
     def _state(self) -> Running:
         state = running(self._home)
         if state is None:
             raise TryAgain("not running; start Catchment with `catchment up --detach`")
         return state
-
-    def _read(self, answer: Response) -> Any:
-        if not answer.is_success:
-            self.close()
-            raise TryAgain(
-                f"the Prefect server responded to the watcher with status {answer.status_code}; see `catchment logs server`"
-            )
-        return answer.json() if answer.content else None
