@@ -91,9 +91,7 @@ def restore(desk: Desk, file: Path, actor: str, reason: str = "") -> RestoredBac
         checkpoints = saved.files.get(home.checkpoints.name, b"")
         signed.append(chain.sign_restore(home, copy, checkpoints, saved.made, replaced, actor, reason))
 
-    with kept_down(home) as is_down:
-        if not is_down:
-            raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
+    with kept_down(home, "restore"):
         # A ledger that cannot be read is replaced in any case.
         with suppress(NotFound, LedgerError), desk.reading() as present:
             if place is None or place.parent != home.path:

@@ -201,7 +201,7 @@ class Desk:
 
             # A source that is not deployed yet cannot be paused there.
             with suppress(NotFound):
-                (runs.resume if on else runs.pause)(server, kind, name)
+                runs.switch(server, kind, name, on=on)
         else:
             from deployments.sources.deploy import switch_later
 

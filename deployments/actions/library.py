@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 from catchment.audit import chain, signing
-from catchment.errors import BadInput, CatchmentError, Refused
+from catchment.errors import BadInput, CatchmentError
 from catchment.ledger import OFF, Ledger, without_password
 from catchment.search.meaning import choice, meaning_status
 from catchment.sync import supply
@@ -84,9 +84,7 @@ def move(desk: Desk, url: str, actor: str, reason: str = "") -> int:
 
     Raises Refused while Catchment runs, and the exceptions of `Ledger.move`.
     """
-    with kept_down(desk.home.make()) as is_down:
-        if not is_down:
-            raise Refused("move: not possible while Catchment runs; stop it with `catchment down`")
+    with kept_down(desk.home.make(), "move"):
         with desk.writing() as ledger:
             rows = ledger.move(url)
         desk.home.use_database(url)

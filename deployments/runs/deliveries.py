@@ -10,7 +10,8 @@ from catchment.errors import NotFound
 from catchment.ledger import Ledger
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from deployments.server.client import api
+from deployments.runs.runs import request_run
+from deployments.server.client import api, deployment_named
 from deployments.server.running import running
 
 _FLOW = "deliver"
@@ -22,10 +23,8 @@ def start_delivery(home: Home, name: str) -> None:
     if server := running(home):
         deploy_sinks(home)
         with api(server) as client:
-            answer = client.get(f"/deployments/name/{_FLOW}/{name}")
-            if not answer.is_missing:
-                body = {"state": {"type": "SCHEDULED"}, "name": f"{name}: waiting"}
-                client.post(f"/deployments/{answer.json()['id']}/create_flow_run", json=body).raise_for_status()
+            if deployment := deployment_named(client, _FLOW, name):
+                request_run(client, deployment["id"], f"{name}: waiting")
 
 
 def deploy_sinks(home: Home) -> None:

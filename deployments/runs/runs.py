@@ -14,7 +14,7 @@ from catchment.pacing.waits import WaitKind
 from catchment.runtime.home import Home
 from catchment.runtime.membership import shipped_name
 from catchment.runtime.worker_status import WorkerStatus
-from deployments.server.client import Client, ServerError, ServerUnreachable, api, everything
+from deployments.server.client import Client, ServerError, ServerUnreachable, api, deployment_named, everything
 from deployments.server.planned import BACKFILL, RETRIES
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
@@ -58,20 +58,21 @@ def start_sync(
 
     Raises NotFound if the source is not deployed, Refused if its deployment is switched off in Prefect.
     """
-    body: dict[str, Any] = {"state": {"type": "SCHEDULED"}, "name": f"{name}: requested"}
-    parameters: dict[str, Any] = {"deep": True} if deep else {}
-    if plan is not None:
-        parameters["plan"] = plan
-    if backfill is not None:
-        parameters["backfill"] = backfill
-    if parameters:
-        body["parameters"] = parameters
     with api(running) as client:
         deployment = _deployment(client, kind, name)
         if deployment["paused"]:
             raise Refused(str(WaitKind.SWITCHED_OFF.of(name)))
-        answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
-        return str(answer.json()["id"])
+        return request_run(
+            client, deployment["id"], f"{name}: requested", deep=deep or None, plan=plan, backfill=backfill
+        )
+
+
+def request_run(client: Client, deployment: str, name: str | None = None, **parameters: Any) -> str:
+    """Request a run of a deployment now, with the parameters that are not None. Returns its ID."""
+    chosen = {key: value for key, value in parameters.items() if value is not None}
+    body = {"state": {"type": "SCHEDULED"}, "name": name, "parameters": chosen}
+    response = client.post(f"/deployments/{deployment}/create_flow_run", json=body)
+    return str(response.raise_for_status().json()["id"])
 
 
 def retry_now(running: Running, names: Collection[str]) -> None:
@@ -86,8 +87,7 @@ def retry_now(running: Running, names: Collection[str]) -> None:
             planned |= {run["id"]: run for run in runs}
         work = {(run["deployment_id"], run["parameters"].get("backfill")) for run in planned.values()}
         for deployment, backfill in work:
-            body = {"state": {"type": "SCHEDULED"}, "parameters": {} if backfill is None else {"backfill": backfill}}
-            client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
+            request_run(client, deployment, backfill=backfill)
         for number in planned:
             client.delete(f"/flow_runs/{number}")
 
@@ -108,11 +108,10 @@ def drop_waiting(running: Running, kind: str, name: str) -> None:
 def start_embedding(running: Running) -> bool:
     """Request a run of `embed` now. Returns whether its deployment exists and is not paused."""
     with api(running) as client:
-        answer = client.get(f"/deployments/name/embed/{shipped_name(Home.default(), 'embed')}")
-        if answer.is_missing or (deployment := answer.raise_for_status().json())["paused"]:
+        deployment = deployment_named(client, "embed", shipped_name(Home.default(), "embed"))
+        if deployment is None or deployment["paused"]:
             return False
-        body = {"state": {"type": "SCHEDULED"}, "name": "embed: waiting"}
-        client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
+        request_run(client, deployment["id"], "embed: waiting")
         return True
 
 
@@ -171,16 +170,16 @@ def _rest(home: Home, run_id: str) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def pause(running: Running, kind: str, name: str) -> None:
-    """Stop a source's schedules until `resume`. Does not affect a run in progress. Idempotent."""
-    _switch(running, kind, name, "pause_deployment")
+def switch(running: Running, kind: str, name: str, *, on: bool) -> None:
+    """Stop a source's schedules, or resume them. Does not affect a run in progress. Idempotent.
 
-
-def resume(running: Running, kind: str, name: str) -> None:
-    """Resume a source's schedules, and emit the event for automations that it is no longer held. Idempotent."""
-    _switch(running, kind, name, "resume_deployment")
+    Emits the event for automations that a resumed source is no longer held.
+    """
     with api(running) as client:
-        client.emit("catchment.source.released", resource(name))
+        action = "resume_deployment" if on else "pause_deployment"
+        client.post(f"/deployments/{_deployment(client, kind, name)['id']}/{action}").raise_for_status()
+        if on:
+            client.emit("catchment.source.released", resource(name))
 
 
 def cancel(running: Running, run_id: str) -> None:
@@ -192,16 +191,9 @@ def cancel(running: Running, run_id: str) -> None:
         answer.raise_for_status()
 
 
-def _switch(running: Running, kind: str, name: str, action: str) -> None:
-    with api(running) as client:
-        client.post(f"/deployments/{_deployment(client, kind, name)['id']}/{action}").raise_for_status()
-
-
 def _deployment(client: Client, kind: str, name: str) -> dict[str, Any]:
-    answer = client.get(f"/deployments/name/sync-{kind}/{name}")
-    if answer.is_missing:
+    if (deployment := deployment_named(client, f"sync-{kind}", name)) is None:
         raise NotFound(f"{name}: not deployed; deploy it with `catchment up --detach`")
-    deployment: dict[str, Any] = answer.raise_for_status().json()
     return deployment
 
 

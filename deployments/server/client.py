@@ -235,6 +235,12 @@ def everything(client: Client, what: str, query: dict[str, Any]) -> list[dict[st
             return gathered
 
 
+def deployment_named(client: Client, flow: str, name: str) -> dict[str, Any] | None:
+    """Return the deployment of this flow and name; None if there is none."""
+    response = client.get(f"/deployments/name/{flow}/{name}")
+    return None if response.is_missing else response.raise_for_status().json()
+
+
 def read_blocks_of(running: Running) -> None:
     """Resolve `block:NAME` in this process to the Secret block of this name on this server."""
     # Imported here: most commands need no secret.

@@ -146,10 +146,12 @@ def supervisor_lock(home: Home) -> Iterator[bool]:
 
 
 @contextmanager
-def kept_down(home: Home) -> Iterator[bool]:
-    """Keep `up` from starting during the block. Yields False if a supervisor holds the lock: the system runs or starts."""
+def kept_down(home: Home, command: str) -> Iterator[None]:
+    """Keep `up` from starting during the block. Raises Refused if a supervisor holds the lock: the system runs or starts."""
     with _open_lock(home) as file:
-        yield _locked(file, fcntl.LOCK_SH)
+        if not _locked(file, fcntl.LOCK_SH):
+            raise Refused(f"{command}: not possible while Catchment runs; stop it with `catchment down`")
+        yield
 
 
 def _open_lock(home: Home) -> TextIO:

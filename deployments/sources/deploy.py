@@ -13,7 +13,7 @@ from catchment.errors import ConfigError, NotFound, Refused
 from catchment.runtime import atomic_files
 from catchment.runtime.membership import ANY, Membership, shipped_name
 from catchment.settings import Home
-from deployments.server.client import Client, Response, api, everything
+from deployments.server.client import Client, Response, api, deployment_named, everything
 from deployments.server.running import Running
 from deployments.sources import prefect_file
 from deployments.sources.definition import DeploymentDefinition, definition
@@ -136,8 +136,7 @@ def _take_out(path: Path, names: Collection[str]) -> None:
 def is_deployed(running: Running, flow: str, name: str) -> bool:
     """Whether the server has a deployment of this flow and name."""
     with api(running) as client:
-        response = client.get(f"/deployments/name/{flow}/{name}")
-        return not response.is_missing and response.raise_for_status().is_success
+        return deployment_named(client, flow, name) is not None
 
 
 def _present(client: Client, names: Collection[str] | None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from catchment.runtime.membership import Membership
 from connectors.local_files import FolderSettings
-from deployments.server.client import Client, api, everything
+from deployments.server.client import Client, api, deployment_named, everything
 from deployments.server.running import Running
 from deployments.sources.placement import other_host_of, tag_of
 from deployments.sources.sources_file import SourceEntry
@@ -54,10 +54,8 @@ def ensure(running: Running, entries: Collection[SourceEntry], membership: Membe
 
 
 def _deployment(client: Client, entry: SourceEntry, membership: Membership | None) -> str | None:
-    answer = client.get(f"/deployments/name/sync-{entry.kind}/{entry.name}")
-    if answer.is_missing or other_host_of(row := answer.raise_for_status().json(), membership):
-        return None
-    return str(row["id"])
+    row = deployment_named(client, f"sync-{entry.kind}", entry.name)
+    return None if row is None or other_host_of(row, membership) else str(row["id"])
 
 
 def _ours(client: Client) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
-from deployments.server.client import Client, api
+from deployments.server.client import Client, api, deployment_named
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
@@ -37,10 +37,8 @@ class Server:
     def status(self, kind: str, name: str) -> DeploymentStatus:
         """Return the status of a source's deployment."""
         with self._connected() as client:
-            answer = client.get(f"/deployments/name/sync-{kind}/{name}")
-            if answer.is_missing:
+            if (deployment := deployment_named(client, f"sync-{kind}", name)) is None:
                 return DeploymentStatus(None)
-            deployment = answer.raise_for_status().json()
             query = {
                 "deployments": {"id": {"any_": [deployment["id"]]}},
                 "flow_runs": {"expected_start_time": {"before_": (datetime.now(UTC) + _AHEAD).isoformat()}},

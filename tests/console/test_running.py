@@ -75,7 +75,7 @@ def test_switch_in_prefect_pauses_a_source_until_it_is_resumed(online: Cli, serv
     (tmp_path / "papers").mkdir()
     name, remedy = "console-switched", "resume with `catchment sources resume console-switched`"
     assert online("sources", "add", "local_files", str(tmp_path / "papers"), "--name", name, "--every", "1d").code == 0
-    runs.pause(server, "local_files", name)
+    runs.switch(server, "local_files", name, on=False)
 
     refused = online("sync", name)
     assert (refused.code, refused.err) == (5, f"catchment: {name}: paused (switched off in Prefect); {remedy}\n")

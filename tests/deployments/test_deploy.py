@@ -167,7 +167,7 @@ def test_pause_and_inactive_schedule_survive_a_changed_file(
     server: Running, deploy_standin: Callable[..., None]
 ) -> None:
     deploy_standin("steady", schedules=_HOURLY)
-    runs.pause(server, "standin", "steady")
+    runs.switch(server, "standin", "steady", on=False)
     schedule = _deployment(server, "steady")["schedules"][0]
     with api(server) as client:
         address = f"/deployments/{_deployment(server, 'steady')['id']}/schedules/{schedule['id']}"
@@ -176,7 +176,7 @@ def test_pause_and_inactive_schedule_survive_a_changed_file(
     after = _deployment(server, "steady")
     assert after["paused"] is True
     assert [(s["slug"], s["active"], s["schedule"]["interval"]) for s in after["schedules"]] == [("main", False, 7200)]
-    runs.resume(server, "standin", "steady")
+    runs.switch(server, "standin", "steady", on=True)
     assert _deployment(server, "steady")["paused"] is False
 
 
@@ -334,13 +334,12 @@ def test_pause_and_resume_of_a_stopped_system_reach_the_server_later(
 ) -> None:
     deploy_standin("switched")
     for on in (False, True):
-        set_otherwise = runs.pause if on else runs.resume
-        set_otherwise(server, "standin", "switched")
+        runs.switch(server, "standin", "switched", on=not on)
         switch_later(server_home, "standin", "switched", on=on)
         deploy_standin("switched")
         assert _deployment(server, "switched")["paused"] is not on
         # The next deploy leaves the switch as the operator sets it.
-        set_otherwise(server, "standin", "switched")
+        runs.switch(server, "standin", "switched", on=not on)
         deploy_standin("switched")
         assert _deployment(server, "switched")["paused"] is on
 

@@ -104,8 +104,7 @@ def test_reading_the_lock_does_not_prevent_a_start(home: Home, monkeypatch: pyte
 
 
 def test_up_is_refused_during_a_restore(home: Home) -> None:
-    with kept_down(home) as is_down, pytest.raises(TryAgain, match="a restore is running"):
-        assert is_down
+    with kept_down(home, "restore"), pytest.raises(TryAgain, match="a restore is running"):
         assert starting(home) is None
         supervisor.up(home, announce=print)
 

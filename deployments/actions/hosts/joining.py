@@ -71,9 +71,7 @@ def join(
     name = checked_name(request.name or (before.name if before else _name_of_machine()))
     if before and before.name != name:
         raise Refused(f"join: this home is the host {before.name}; run `catchment leave` before it gets another name")
-    with kept_down(home) as is_down:
-        if not is_down:
-            raise Refused("join: not possible while Catchment runs; stop it with `catchment down`")
+    with kept_down(home, "join"):
         if before and request.authority is None and home.authorities.exists():
             request = replace(request, authority=home.authorities)
         authority = _authority(request.authority)

@@ -34,9 +34,7 @@ def leave(desk: Desk, actor: str, reason: str = "") -> bool:
     home = desk.home
     membership = _joined(home)
     _require_no_sources(entry.name for entry in SourcesFile.load(home.sources_file).entries)
-    with kept_down(home) as is_down:
-        if not is_down:
-            raise Refused("leave: not possible while Catchment runs; stop it with `catchment down`")
+    with kept_down(home, "leave"):
         # A former call that was interrupted may have forgotten the library, which is no SQLite file.
         is_owner = not home.database_url.startswith("sqlite") and _leave_library(home, membership, actor, reason)
         if home.database_url.startswith("sqlite"):
