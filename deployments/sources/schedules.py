@@ -16,6 +16,7 @@ SHORTEST, LONGEST = 10, 3_650 * 86_400
 _TIMES_A_DAY, _AS_OF, _YEARS = 24, 2040, 20
 """A recurrence rule may have 24 times a day, counted over twenty years until 2040."""
 _RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
+_CRON_PART = re.compile(r"(?:(?P<all>\*)|(?P<start>[a-z]+|\d+)(?:-(?P<end>[a-z]+|\d+))?)(?:/(?P<step>\d+))?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LEAP_YEAR = 2024
 _CALENDAR_YEARS = 400
@@ -44,12 +45,15 @@ def check_cron(line: str) -> str:
         raise ValueError(
             'invalid cron line; write five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"'
         )
+    numbers = []
     for field, (name, low, high, names) in zip(parts, _FIELDS, strict=True):
-        if not all(_in_field(part, low, high, names) for part in field.lower().split(",")):
-            raise ValueError(f"cron line: the {name} must be in {low}-{high}; see crontab(5)")
-    _, _, days, months, _ = parts
+        try:
+            numbers.append(_numbers(field.lower(), low, high, names))
+        except ValueError:
+            raise ValueError(f"cron line: the {name} must be in {low}-{high}; see crontab(5)") from None
+    _, _, days, months, _ = numbers
     # By crontab(5) a day of the week would be an alternative to the date, but the server finds no date for it either.
-    if not _have_a_day(days, months.lower()):
+    if min(days) > max(monthrange(_LEAP_YEAR, month)[1] for month in months):
         raise ValueError("cron line: the date never occurs, like 30 February; correct the day or the month")
     return line
 
@@ -122,36 +126,23 @@ def local_zone() -> str:
     return "UTC"
 
 
-def _in_field(part: str, low: int, high: int, names: tuple[str, ...]) -> bool:
-    match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?", part)
-    if match is None or (match[3] is not None and int(match[3]) == 0):
-        return False
-    if match[1] == "*":
-        return match[2] is None
-    ends = [_number(end, low, names) for end in (match[1], match[2]) if end is not None]
-    return all(end is not None and low <= end <= high for end in ends)
-
-
-def _have_a_day(days: str, months: str) -> bool:
-    """Whether one of these months ever has one of these days."""
-    longest = max(monthrange(_LEAP_YEAR, month)[1] for month in range(1, 13) if _is_in(month, months, 1, 12, _MONTHS))
-    return any(_is_in(day, days, 1, 31, ()) for day in range(1, longest + 1))
-
-
-def _is_in(number: int, field: str, low: int, high: int, names: tuple[str, ...]) -> bool:
-    """Whether a well-formed field includes a number."""
+def _numbers(field: str, low: int, high: int, names: tuple[str, ...]) -> set[int]:
+    """Return the numbers that a field of a cron line includes. Raises ValueError."""
+    numbers: set[int] = set()
     for part in field.split(","):
-        ends, _, step = part.partition("/")
-        first, dash, last = ends.partition("-")
-        start = low if first == "*" else _number(first, low, names) or low
-        stop = (_number(last, low, names) or high) if dash else high if first == "*" or step else start
-        # A range with its end before its start wraps around.
-        if stop < start or (start <= number <= stop and (number - start) % int(step or 1) == 0):
-            return True
-    return False
+        match = _CRON_PART.fullmatch(part)
+        if match is None:
+            raise ValueError(part)
+        start, end, step = match["start"], match["end"], int(match["step"] or 1)
+        first = low if match["all"] else _number(start, low, names)
+        last = _number(end, low, names) if end else high if match["all"] or match["step"] else first
+        if not low <= first <= high or not low <= last <= high:
+            raise ValueError(part)
+        # A range with its end before its start wraps around. A step of 0 is a ValueError, too.
+        rest = [] if first <= last else range(low, last + 1)
+        numbers.update([*range(first, (high if rest else last) + 1), *rest][::step])
+    return numbers
 
 
-def _number(text: str, low: int, names: tuple[str, ...]) -> int | None:
-    if text in names:
-        return names.index(text) + low
-    return int(text) if text.isdecimal() else None
+def _number(text: str, low: int, names: tuple[str, ...]) -> int:
+    return names.index(text) + low if text in names else int(text)
