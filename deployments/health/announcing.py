@@ -5,7 +5,7 @@ One thread sends them in turn. A failed message is repeated after growing pauses
 
 from __future__ import annotations
 
-import heapq
+import sched
 import shutil
 import smtplib
 import ssl
@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
@@ -97,16 +97,14 @@ class AlertSettings(Strict):
 _Identity = tuple[str, str, datetime]
 
 
-@dataclass(order=True, slots=True)
+@dataclass(slots=True)
 class _Delivery:
-    """A message of one channel (event, mail or desktop) about an incident, to be sent at `due`."""
+    """A message of one channel (event, mail or desktop) about an incident."""
 
-    due: float
-    number: int
-    channel: str = field(compare=False)
-    incident: Incident = field(compare=False)
-    first: float = field(compare=False)
-    pause: float = field(compare=False, default=_FIRST_PAUSE)
+    channel: str
+    incident: Incident
+    first: float
+    pause: float = _FIRST_PAUSE
 
 
 class Announcer:
@@ -115,14 +113,13 @@ class Announcer:
     def __init__(self, home: Home, *, clock: Callable[[], float] = time.time) -> None:
         self._home, self._clock = home, clock
         self._note: Callable[[Incident, str], None] = lambda _incident, _text: None
-        self._heap: list[_Delivery] = []
-        self._changed = threading.Condition()
+        self._deliveries = sched.scheduler(clock)
+        self._added = threading.Event()
         self._closed: set[_Identity] = set()
         self._sent: set[tuple[str, _Identity]] = set()
         """The incidents with a sent start message, by channel."""
         self._announced: dict[tuple[str, str], float] = {}
         """Time of the last message about the start of an incident of a reason and subject."""
-        self._numbers = iter(range(2**62))
         self._channels = {"event": self._emit, "mail": self._mail, "desktop": self._notify}
 
     def start(self, note: Callable[[Incident, str], None]) -> None:
@@ -132,42 +129,36 @@ class Announcer:
 
     def announce(self, incident: Incident) -> None:
         """Announce that an incident opened or closed."""
-        with self._changed:
-            if incident.closed_at is not None:
-                self._closed.add(incident.identity)
-            self._add("event", incident)
-            try:
-                settings = AlertSettings.load(self._home)
-            except ConfigError as error:
-                self._note(incident, str(error))
-                return
-            if self._concerns(settings, incident):
-                for channel in ("mail", "desktop"):
-                    if getattr(settings, channel):
-                        self._add(channel, incident)
-            self._changed.notify()
+        if incident.closed_at is not None:
+            self._closed.add(incident.identity)
+        self._add("event", incident)
+        try:
+            settings = AlertSettings.load(self._home)
+        except ConfigError as error:
+            self._note(incident, str(error))
+            return
+        if self._concerns(settings, incident):
+            for channel in ("mail", "desktop"):
+                if getattr(settings, channel):
+                    self._add(channel, incident)
 
     def send_due(self) -> float:
         """Send the messages that are due, and return the seconds until the next attempt."""
-        while True:
-            with self._changed:
-                now = self._clock()
-                if not self._heap or self._heap[0].due > now:
-                    return self._heap[0].due - now if self._heap else 3_600.0
-                delivery = heapq.heappop(self._heap)
-            self._attempt(delivery)
+        self._deliveries.run(blocking=False)
+        waiting = self._deliveries.queue
+        return waiting[0].time - self._clock() if waiting else 3_600.0
 
     def _run(self) -> None:
         while True:
-            seconds = self.send_due()
-            with self._changed:
-                if not self._heap or self._heap[0].due > self._clock():
-                    self._changed.wait(seconds)
+            self._added.clear()
+            self._added.wait(self.send_due())
 
     def _add(self, channel: str, incident: Incident) -> None:
-        now = self._clock()
-        heapq.heappush(self._heap, _Delivery(now, next(self._numbers), channel, incident, now))
-        self._changed.notify()
+        self._send_in(0.0, _Delivery(channel, incident, self._clock()))
+        self._added.set()
+
+    def _send_in(self, seconds: float, delivery: _Delivery) -> None:
+        self._deliveries.enter(seconds, 0, self._attempt, (delivery,))
 
     def _concerns(self, settings: AlertSettings, incident: Incident) -> bool:
         """Whether to send messages: of these reasons, and not again within the cooldown."""
@@ -194,7 +185,7 @@ class Announcer:
                     return
                 quiet = blocked_until([*map(parse, AlertSettings.load(self._home).quiet)], self._now())
                 if quiet is not None:
-                    self._again(delivery, quiet.timestamp() - self._clock())
+                    self._send_in(quiet.timestamp() - self._clock(), delivery)
                     return
             self._channels[channel](incident)
         except (CatchmentError, OSError, ValueError, smtplib.SMTPException, subprocess.SubprocessError) as error:
@@ -205,17 +196,12 @@ class Announcer:
                 return
             if delivery.pause == _FIRST_PAUSE:
                 self._note(incident, f"{channel}: not sent ({problem}); it is tried again")
-            self._again(delivery, delivery.pause)
+            self._send_in(delivery.pause, delivery)
             delivery.pause = min(2 * delivery.pause, _LONGEST_PAUSE)
         else:
             if channel != "event":
                 self._sent.add((channel, incident.identity))
                 self._note(incident, f"{channel}: sent ({_verb(incident)})")
-
-    def _again(self, delivery: _Delivery, seconds: float) -> None:
-        with self._changed:
-            delivery.due = self._clock() + seconds
-            heapq.heappush(self._heap, delivery)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
