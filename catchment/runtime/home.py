@@ -23,11 +23,60 @@ _LONGEST = 480
 """Maximum length in bytes. SQLite limits paths to 512 bytes, including `-journal` and the file name."""
 
 
+class _Below:
+    """A file or folder below the home folder."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __get__(self, home: Home, _: type[Home]) -> Path:
+        return home.path / self._place
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The folder with all state; deleting it removes every trace of Catchment. Folders have mode 0700, files 0600."""
 
     path: Path
+
+    environment = _Below("environment")
+    """Variables of the service, one `NAME=value` per line. Every command takes the database from it."""
+    cache = _Below("cache.db")
+    """Cache of parsed content. May be deleted at any time."""
+    raw = _Below("raw.db")
+    """Raw content of items. May be deleted at any time."""
+    sources_file = _Below("sources.yaml")
+    """Definitions of the sources, in the format of prefect.yaml."""
+    membership = _Below("join.yaml")
+    """The name of a joined host and its Prefect server. Missing in a home that runs alone."""
+    authorities = _Below("authorities.pem")
+    """The certificate authorities that a joined host trusts, if they differ from the system's."""
+    inbox = _Below("inbox.txt")
+    """The list of addresses that the source `inbox` reads, one per line."""
+    alerts_file = _Below("alerts.yaml")
+    """The objectives, and the rules of messages about incidents."""
+    web_port = _Below("web-port")
+    """The port of the page, which is kept from start to start."""
+    plans = _Below("plans")
+    """Saved sync plans."""
+    secrets = _Below("secrets")
+    """Secrets that were typed or obtained by a login, each in a file."""
+    audit = _Below("audit")
+    """The key that signs the history, which is never in a backup, and the checkpoints."""
+    checkpoints = _Below("audit/checkpoints")
+    """The signed checkpoints of the history. They only grow: a backup contains them, and a restore adds one."""
+    backups = _Below("backups")
+    """Default folder of backups. Created with the first one."""
+    prefect = _Below("prefect")
+    """Prefect's own state: database, profile and results."""
+    run = _Below("run")
+    """Process files: identities and ports."""
+    open_incidents = _Below("run/incidents")
+    """An empty file that exists while an incident is open: then everything is checked more often."""
+    signin_keys = _Below("run/signin")
+    """Folder with the digests of the one-time keys of the web page."""
+    logs = _Below("logs")
+    """Log files of the server and the worker."""
 
     @classmethod
     def default(cls) -> Home:
@@ -126,11 +175,6 @@ class Home:
             return [line.strip() for line in self.environment.read_text(encoding="utf-8").splitlines()]
         return []
 
-    @property
-    def environment(self) -> Path:
-        """Variables of the service, one `NAME=value` per line. Every command takes the database from it."""
-        return self.path / "environment"
-
     def identity(self) -> int:
         """Return a positive number of 56 bits that no other home has. A moved home keeps it, and a copy has another one."""
         file = self.path / "home-id"
@@ -144,16 +188,6 @@ class Home:
         return int.from_bytes(hashlib.sha256(facts).digest()[:7], "big")
 
     @property
-    def cache(self) -> Path:
-        """Cache of parsed content. May be deleted at any time."""
-        return self.path / "cache.db"
-
-    @property
-    def raw(self) -> Path:
-        """Raw content of items. May be deleted at any time."""
-        return self.path / "raw.db"
-
-    @property
     def raw_bytes(self) -> int:
         """Maximum size of the raw content: `CATCHMENT_RAW_MB`, 1,000 by default. Raises BadInput."""
         megabytes = os.environ.get("CATCHMENT_RAW_MB", "1000")
@@ -162,93 +196,13 @@ class Home:
         return int(megabytes) * 1_000_000
 
     @property
-    def sources_file(self) -> Path:
-        """Definitions of the sources, in the format of prefect.yaml."""
-        return self.path / "sources.yaml"
-
-    @property
-    def membership(self) -> Path:
-        """The name of a joined host and its Prefect server. Missing in a home that runs alone."""
-        return self.path / "join.yaml"
-
-    @property
-    def authorities(self) -> Path:
-        """The certificate authorities that a joined host trusts, if they differ from the system's."""
-        return self.path / "authorities.pem"
-
-    @property
-    def inbox(self) -> Path:
-        """The list of addresses that the source `inbox` reads, one per line."""
-        return self.path / "inbox.txt"
-
-    @property
-    def alerts_file(self) -> Path:
-        """The objectives, and the rules of messages about incidents."""
-        return self.path / "alerts.yaml"
-
-    @property
     def user_files(self) -> tuple[Path, ...]:
         """The files that the user writes: a backup contains them, and a restore puts them back."""
         return self.sources_file, self.alerts_file, self.inbox
 
-    @property
-    def web_port(self) -> Path:
-        """The port of the page, which is kept from start to start."""
-        return self.path / "web-port"
-
-    @property
-    def plans(self) -> Path:
-        """Saved sync plans."""
-        return self.path / "plans"
-
-    @property
-    def secrets(self) -> Path:
-        """Secrets that were typed or obtained by a login, each in a file."""
-        return self.path / "secrets"
-
-    @property
-    def audit(self) -> Path:
-        """The key that signs the history, which is never in a backup, and the checkpoints."""
-        return self.path / "audit"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The signed checkpoints of the history. They only grow: a backup contains them, and a restore adds one."""
-        return self.audit / "checkpoints"
-
-    @property
-    def backups(self) -> Path:
-        """Default folder of backups. Created with the first one."""
-        return self.path / "backups"
-
-    @property
-    def prefect(self) -> Path:
-        """Prefect's own state: database, profile and results."""
-        return self.path / "prefect"
-
     def copies(self, source: str) -> Path:
         """Return the folder for a source's local copy. Deleted with the source; recreated if missing."""
         return self.path / "copies" / source
-
-    @property
-    def run(self) -> Path:
-        """Process files: identities and ports."""
-        return self.path / "run"
-
-    @property
-    def open_incidents(self) -> Path:
-        """An empty file that exists while an incident is open: then everything is checked more often."""
-        return self.run / "incidents"
-
-    @property
-    def signin_keys(self) -> Path:
-        """Folder with the digests of the one-time keys of the web page."""
-        return self.run / "signin"
-
-    @property
-    def logs(self) -> Path:
-        """Log files of the server and the worker."""
-        return self.path / "logs"
 
 
 def _never_ends(entry: os.DirEntry[str]) -> bool:
