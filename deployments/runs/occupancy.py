@@ -54,10 +54,6 @@ class Occupancy:
         self._variables: dict[UUID, Mapping[str, Any]] = {}
         self._profiles: dict[UUID, Profile] = {}
         self._deployments: dict[UUID, UUID | None] = {}
-        self._live: frozenset[str] = frozenset()
-        self._runner: str | None = None
-        self._problem = ""
-        self._busy_parsers = 0
         self._lacking: list[FlowRun] = []
         self._published: WorkerStatus | None = None
 
@@ -89,7 +85,6 @@ class Occupancy:
         began = {*live, *(entry.flow_run.id for entry in chosen)}
         busy = {self._deployments[run] for run in began if run in self._deployments}
         self._lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
-        self._publish()
         return chosen
 
     def learn(self, run: FlowRun, variables: Mapping[str, Any]) -> None:
@@ -99,9 +94,26 @@ class Occupancy:
 
     def publish(self, live: Set[UUID], runner: str | None, problem: str = "", busy_parsers: int = 0) -> None:
         """Publish the live runs, the process that executes them with its parsers, and why it is restarted ever more slowly."""
-        self._live, self._runner, self._problem = frozenset(map(str, live)), runner, problem
-        self._busy_parsers = busy_parsers
-        self._publish()
+        if self._home is None:
+            return
+        status = WorkerStatus(
+            self._worker,
+            datetime.now(UTC),
+            self._limit.now,
+            self._limit.cap,
+            round(self._reading.cpu, 2),
+            round(self._reading.memory, 2),
+            len(self._lacking),
+            runner,
+            tuple(sorted(map(str, live))),
+            problem,
+            busy_parsers,
+            tuple(sorted({source for run in self._lacking if (source := source_of(run))})),
+        )
+        # The disk may be full; the next reading, two seconds later, tries again.
+        is_news = self._published is None or _differ(status, self._published)
+        if is_news and status.write(self._home):
+            self._published = status
 
     def adapt(self) -> bool:
         """Take a reading of the machine, every `READING_SECONDS`. Returns whether the number of slots has grown."""
@@ -112,7 +124,6 @@ class Occupancy:
                 f"Runs at once: {self._limit.now} of {self._limit.cap} "
                 f"(processor {self._reading.cpu:.0%}, memory {self._reading.memory:.0%})"
             )
-        self._publish()
         return self._limit.now > before
 
     async def _profile(self, run: FlowRun, pool: WorkPool, client: PrefectClient) -> Profile:
@@ -135,28 +146,6 @@ class Occupancy:
         for known in (self._profiles, self._deployments):
             for run in known.keys() - those_left:
                 del known[run]
-
-    def _publish(self) -> None:
-        if self._home is None:
-            return
-        status = WorkerStatus(
-            self._worker,
-            datetime.now(UTC),
-            self._limit.now,
-            self._limit.cap,
-            round(self._reading.cpu, 2),
-            round(self._reading.memory, 2),
-            len(self._lacking),
-            self._runner,
-            tuple(sorted(self._live)),
-            self._problem,
-            self._busy_parsers,
-            tuple(sorted({source for run in self._lacking if (source := source_of(run))})),
-        )
-        # The disk may be full; the next reading, two seconds later, tries again.
-        is_news = self._published is None or _differ(status, self._published)
-        if is_news and status.write(self._home):
-            self._published = status
 
 
 def source_of(run: FlowRun) -> str | None:

@@ -243,6 +243,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             if later := [due_at(entry.flow_run) for entry in scheduled if entry not in due]:
                 self._bell.ring_at(min(later))
             chosen = await self._occupancy.choose(due, self._live.ids(), self.work_pool, self.client)
+            self._publish()
             await self._submit_scheduled_flow_runs(flow_run_response=chosen)
             new = [entry.flow_run for entry in scheduled if entry.flow_run.id not in self._seen]
             self._seen = {entry.flow_run.id for entry in scheduled}
@@ -282,8 +283,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Adapt the number of slots to the load of the machine."""
         while True:
             await asyncio.sleep(READING_SECONDS)
+            is_larger = self._occupancy.adapt()
             self._publish()
-            if self._occupancy.adapt():
+            if is_larger:
                 self._bell.ring()
 
     async def _find_cancelled(self) -> None:
