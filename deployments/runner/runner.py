@@ -21,7 +21,6 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-import psutil
 from prefect import Flow
 from prefect.client.schemas.objects import FlowRun
 from prefect.context import AsyncClientContext
@@ -43,6 +42,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runner.preload import SourceFiles
+from deployments.server.processes import descendants, kill
 from tasks import activity, hints, open_syncs
 from tasks.activity import CountingExecutor
 from tasks.run_states import UNREPORTED
@@ -200,7 +200,5 @@ def _load(entrypoint: str) -> Flow[Any, Any]:
 
 def _end_with_children() -> None:
     """Exit at once, because the worker died: a run without a worker must not continue."""
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            process.kill()
+    kill(descendants(os.getpid()))
     os._exit(1)

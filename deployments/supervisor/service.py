@@ -14,7 +14,7 @@ import psutil
 from catchment.errors import TryAgain
 from catchment.runtime.child_process import PARENT_VARIABLE, RestartPause
 from deployments.server.logs import BoundedLog
-from deployments.supervisor.processes import end
+from deployments.server.processes import end
 
 START_SECONDS = 900.0
 """Time limit for the imports and the first answer of a child that makes progress."""

@@ -6,19 +6,19 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
 from deployments.server.logs import rotate
 from deployments.server.ports import Exposure, is_free
+from deployments.server.processes import end, until
 from deployments.server.running import running, starting
 from deployments.supervisor.service import START_SECONDS
 
 _START_SECONDS = 2 * START_SECONDS + 60
 """Longer than the time limits of the server and the worker together."""
-_STOP_SECONDS = 35.0
+STOP_SECONDS = 35.0
 
 
 def start_in_background(
@@ -52,14 +52,17 @@ def start_in_background(
     # The process outlives this call. The thread reaps it if it exits before this process.
     threading.Thread(target=process.wait, daemon=True).start()
     try:
-        is_late = not _is_up_or_ended(home, process)
+        # The process exits if another one is starting the system.
+        is_in_time = until(
+            lambda: running(home) is not None or (process.poll() is not None and starting(home) is None), _START_SECONDS
+        )
     except BaseException:
         # Ctrl-C, for example. The user expects that no process is left running.
-        _end(process)
+        end(process, grace=STOP_SECONDS)
         raise
     output_lines = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
-    if is_late:
-        _end(process)
+    if not is_in_time:
+        end(process, grace=STOP_SECONDS)
         raise TryAgain("Catchment did not start in time and was terminated; try again when the machine is less busy")
     if running(home) is None:
         raise TryAgain(
@@ -68,23 +71,3 @@ def start_in_background(
     for line in output_lines:
         announce(line)
     return 0
-
-
-def _is_up_or_ended(home: Home, process: subprocess.Popen[bytes]) -> bool:
-    deadline = time.monotonic() + _START_SECONDS
-    # The process exits if another one is starting the system.
-    while running(home) is None and (process.poll() is None or starting(home) is not None):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop an `up`, and kill it if it does not stop. Its children exit with it."""
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

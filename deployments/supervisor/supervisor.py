@@ -28,6 +28,7 @@ from deployments.server.environment import auth_string, authorities, child_envir
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import Exposure, listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
+from deployments.server.processes import Orphans, until
 from deployments.server.running import (
     ELSEWHERE,
     Running,
@@ -40,10 +41,9 @@ from deployments.server.running import (
     ui_login,
 )
 from deployments.supervisor.clock import WallClock
-from deployments.supervisor.processes import Orphans
 from deployments.supervisor.service import START_SECONDS, Service, StartPatience
 from deployments.supervisor.silence import Silence
-from deployments.supervisor.start_detached import start_in_background
+from deployments.supervisor.start_detached import STOP_SECONDS, start_in_background
 from deployments.supervisor.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
@@ -51,7 +51,6 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 _SHIPPED = FILES / "prefect.yaml"
 _SHIPPED_NAMES = ("upkeep", "embed")
 """Its deployments that every home gets. Their flows have the same names."""
-_STOP_SECONDS = 35.0
 _RUNS_END_SECONDS = 18.0
 """Time for the worker to stop: it gives its runs 12 s, and then records their states."""
 _AWAY_SECONDS = 3.0
@@ -95,7 +94,7 @@ def up(
         raise Refused("--port: the Prefect server of a joined host is on another machine; omit it")
     if detach and starting(home) is not None:
         announce("Catchment is already starting")
-        if not _until(lambda: starting(home) is None, START_SECONDS):
+        if not until(lambda: starting(home) is None, START_SECONDS):
             raise TryAgain("Catchment is still starting; try again in a minute")
     if state := running(home):
         if state.is_elsewhere:
@@ -108,7 +107,7 @@ def up(
             _deploy(home, state, announce)
             announce(f"Catchment is already running: {state.url}")
             return 0
-        _until(lambda: holder(home) is None, _STOP_SECONDS)
+        until(lambda: holder(home) is None, STOP_SECONDS)
     elif holder(home) is None:
         # A supervisor holds the lock for a moment before it writes its identity. Until then `running` would accept the record
         # and the identity of a killed supervisor.
@@ -161,7 +160,7 @@ def down(home: Home) -> bool:
 
 def _end_of(supervisor: str) -> bool:
     """Wait for the exit of a supervisor. Returns False on timeout."""
-    return _until(lambda: not alive(supervisor), _STOP_SECONDS)
+    return until(lambda: not alive(supervisor), STOP_SECONDS)
 
 
 class _StopRequest:
@@ -257,7 +256,7 @@ class _Supervisor:
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed or moved, and does not return within seconds."""
-        if _until(self._home.run.exists, _AWAY_SECONDS):
+        if until(self._home.run.exists, _AWAY_SECONDS):
             return False
         self._announce("the home folder was deleted; stopping")
         return True
@@ -439,12 +438,3 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 
@@ -10,7 +9,7 @@ import psutil
 
 from catchment.runtime.home import Home
 from deployments.server.prefect_database import shrink
-from deployments.supervisor.processes import descendants, kill
+from deployments.server.processes import descendants, has_status, kill
 
 _SECONDS = 30.0
 _SHRINK_SECONDS = 600.0
@@ -38,12 +37,6 @@ class Sweep:
 
     def _kill_stopped(self) -> None:
         """Kill the processes that were stopped at the last check and still are: other processes wait for their locks."""
-        stopped = {process for process in descendants(os.getpid()) if _is_stopped(process)}
+        stopped = {process for process in descendants(os.getpid()) if has_status(process, psutil.STATUS_STOPPED)}
         kill(stopped & self._stopped)
         self._stopped = stopped
-
-
-def _is_stopped(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.Error):
-        return bool(process.status() == psutil.STATUS_STOPPED)
-    return False

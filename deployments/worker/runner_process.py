@@ -36,6 +36,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runs.live_runs import Loss, RunEnd
+from deployments.server.processes import descendants, kill
 from tasks.hints import ChangeHint
 
 _SILENT_SECONDS = 60.0
@@ -192,13 +193,9 @@ class _Process:
     def kill(self, cause: str) -> None:
         """Kill the runner and all its descendants. Returns after their exit."""
         self._cause = cause
-        below: list[psutil.Process] = []
-        with contextlib.suppress(psutil.Error):
-            below = psutil.Process(self._popen.pid).children(recursive=True)
+        below = descendants(self._popen.pid)
         self._popen.kill()
-        for process in below:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        kill(below)
         self._popen.wait()
 
     def _receive(self) -> None:

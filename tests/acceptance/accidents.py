@@ -17,7 +17,7 @@ from catchment.model import JobState
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity, pid_of
 from catchment.runtime.worker_status import WorkerStatus
-from deployments.supervisor.processes import descendants
+from deployments.server.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.hits import find_hits
 from tests.waiting import until

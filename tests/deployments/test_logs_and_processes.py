@@ -12,7 +12,7 @@ import pytest
 
 from deployments.server import logs
 from deployments.server.logs import BoundedLog, LogFormat, log_line
-from deployments.supervisor.processes import end
+from deployments.server.processes import end
 from tests.waiting import PATIENCE, until
 
 _PARENT = """

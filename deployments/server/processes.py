@@ -1,4 +1,4 @@
-"""Process trees: reaping the orphans that pid 1 inherits, and killing all descendants of a process."""
+"""Process trees: reaping the orphans that pid 1 inherits, stopping a process, and killing all its descendants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ class Orphans:
         """Reap inherited children that were zombies at the last call already. `known`: the pids of our own children."""
         if os.getpid() != 1:
             return
-        ended = {child for child in psutil.Process().children() if child.pid not in known and _is_zombie(child)}
+        ended = {
+            child
+            for child in psutil.Process().children()
+            if child.pid not in known and has_status(child, psutil.STATUS_ZOMBIE)
+        }
         # The child of another thread may be a zombie for a moment, until that thread reads its exit code.
         for process in ended & self._ended:
             with contextlib.suppress(ChildProcessError):
@@ -30,10 +34,21 @@ class Orphans:
         self._ended = ended
 
 
-def _is_zombie(process: psutil.Process) -> bool:
+def has_status(process: psutil.Process, status: str) -> bool:
+    """Whether a process has this status of psutil; False if it has exited."""
     with contextlib.suppress(psutil.Error):
-        return bool(process.status() == psutil.STATUS_ZOMBIE)
+        return bool(process.status() == status)
     return False
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait until a condition holds. Returns False if it does not within this time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def descendants(pid: int) -> list[psutil.Process]:
@@ -49,9 +64,7 @@ def end(process: subprocess.Popen[bytes], *, grace: float, hurry: Callable[[], b
     below = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
-        deadline = time.monotonic() + grace
-        while process.poll() is None and time.monotonic() < deadline and not hurry():
-            time.sleep(0.02)
+        until(lambda: process.poll() is not None or hurry(), grace)
     below += descendants(process.pid)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
