@@ -75,12 +75,8 @@ def _forget_results(age: timedelta) -> int:
 
 def _check_ledger() -> int:
     home = Home.default().make()
-    ledger = Ledger.inspect(home)
-    try:
-        broken, differences = len(ledger.check()), 0
-        if not broken:
-            differences = len(chain.verify(home, ledger, sign=True).problems)
-    finally:
-        ledger.close()
+    with closing(Ledger.inspect(home)) as ledger:
+        broken = len(ledger.check())
+        differences = 0 if broken else len(chain.verify(home, ledger, sign=True).problems)
     record_check(home, broken, differences)
     return broken + differences
