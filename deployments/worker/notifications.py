@@ -39,17 +39,9 @@ class Bell:
         self._event.set()
 
     def ring_at(self, moment: datetime) -> None:
-        """Wake the worker at this time too. Keeps only the earliest time, because each poll sets the next one."""
-        loop = asyncio.get_running_loop()
-        when = loop.time() + max((moment - datetime.now(UTC)).total_seconds(), 0.0)
-        if (
-            self._timer is None
-            or self._timer.cancelled()
-            or when < self._timer.when()
-            or self._timer.when() < loop.time()
-        ):
-            self.silence()
-            self._timer = loop.call_at(when, self.ring)
+        """Wake the worker at this time too, in place of the time before: each poll sets the earliest of all."""
+        self.silence()
+        self._timer = asyncio.get_running_loop().call_later((moment - datetime.now(UTC)).total_seconds(), self.ring)
 
     def silence(self) -> None:
         """Cancel the timer."""
