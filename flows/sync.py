@@ -65,7 +65,7 @@ async def bring_up_to_date(
             try:
                 return await _sync(opened, deep, changed_only=changed_only)
             except Exception as error:
-                if opened.is_stopped and isinstance(error, Reported):
+                if opened.stopped and isinstance(error, Reported):
                     return await _stopped(opened)
                 if isinstance(problem := cause(error), SourceError):
                     return await _failed(opened, problem)
@@ -107,7 +107,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
         for task in aside:
             task.cancel()
         await asyncio.gather(*aside, return_exceptions=True)
-    if opened.is_stopped:
+    if opened.stopped:
         return await _stopped(opened)
     if sync.permit.ended:
         return await _withdrawn(opened)

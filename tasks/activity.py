@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 R = TypeVar("R")
@@ -65,18 +65,23 @@ class Steps:
         return next(iter(self._running.values()), "")
 
 
-class Activity(Protocol):
-    """The work of one flow run. All calls are made on the flow's event loop."""
+@dataclass(eq=False, slots=True)
+class Activity:
+    """The work of one flow run. All calls are made on the flow's event loop.
 
-    @property
-    def run(self) -> str | None:
-        """The ID of the flow run; None outside a flow run."""
+    `run`: the ID of the flow run; None outside a flow run. `stopped`: why the work was stopped; empty if it was not.
+    """
+
+    run: str | None
+    stopped: str = ""
 
     def status(self) -> ActivityStatus:
-        """Return the current step, and whether it exceeded its time limit."""
+        """Return the current step, and whether it exceeded its time limit. Between steps, no lost runner is blamed on it."""
+        return ActivityStatus(str(self.run), "", is_stuck=False)
 
     def stop(self, reason: str) -> None:
         """Request the work to stop, so that the flow returns `Cancelled`. Does not wait. Idempotent."""
+        self.stopped = self.stopped or reason
 
 
 _activities: list[Activity] = []

@@ -16,7 +16,7 @@ from catchment.ledger import Ledger
 from catchment.settings import Home
 from catchment.sync import supply
 from catchment.sync.supply import DeliveryCounts
-from tasks.activity import ActivityStatus, registered
+from tasks.activity import Activity, registered
 from tasks.redacted_errors import in_thread
 from tasks.report import name_run
 from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
@@ -50,18 +50,7 @@ def _deliver(name: str, work: _Delivery) -> State[Any]:
 
 
 @dataclass(eq=False, slots=True)
-class _Delivery:
-    """The work of a run."""
+class _Delivery(Activity):
+    """The work of a run. It stops between two batches."""
 
-    run: str | None
     counts: DeliveryCounts = field(default_factory=DeliveryCounts)
-    stopped: str = ""
-    """Why the run was stopped."""
-
-    def status(self) -> ActivityStatus:
-        # A sink is no source: it cannot be held, so it is not blamed if the runner is lost.
-        return ActivityStatus(str(self.run), "", is_stuck=False)
-
-    def stop(self, reason: str) -> None:
-        """Stop between two batches."""
-        self.stopped = self.stopped or reason

@@ -25,7 +25,7 @@ from catchment.runtime.membership import shipped_name
 from catchment.search.meaning import meaning_status
 from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
-from tasks.activity import ActivityStatus, registered
+from tasks.activity import Activity, registered
 from tasks.coalesce import request_once
 from tasks.report import name_run
 from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
@@ -67,29 +67,22 @@ async def embed_passages() -> State[Any]:
 
 
 @dataclass(eq=False, slots=True)
-class _Embedding:
+class _Embedding(Activity):
     """The child process of a run, and its reports."""
 
-    run: str | None
     counts: EmbeddingCounts | None = None
     off: str = ""
     """Why there is no model."""
     error: str = ""
     elsewhere: bool = False
     """Whether another host makes them."""
-    stopped: str = ""
-    """Why the run was stopped."""
     _may_work_until: float = 0.0
     _first: tuple[float, int] | None = None
     _process: Process | None = field(default=None, repr=False)
 
-    def status(self) -> ActivityStatus:
-        # The work is in the child process, so this run is not to blame if the runner is lost.
-        return ActivityStatus(str(self.run), "", is_stuck=False)
-
     def stop(self, reason: str) -> None:
         """Kill the process. At most one unfinished batch is lost."""
-        self.stopped = self.stopped or reason
+        Activity.stop(self, reason)
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 

@@ -24,7 +24,7 @@ from catchment.sync.plan import PlanFilter, load_plan
 from catchment.sync.shared import configure_gc
 from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class
-from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
+from tasks.activity import Activity, ActivityStatus, CountingExecutor, Steps, registered
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
 
@@ -34,13 +34,13 @@ _THREADS = 4
 """Steps of one sync that may execute at the same time."""
 
 
-class Session:
+class Session(Activity):
     """The sync of one flow run. Blocking calls run in its threads, never on the event loop."""
 
     sync: SourceSync
 
     def __init__(self, name: str, run: str | None) -> None:
-        self.run = run
+        super().__init__(run)
         self.slices = 0
         """Number of slices started."""
         self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
@@ -52,7 +52,6 @@ class Session:
         self._opening = ThreadPoolExecutor(1, thread_name_prefix=f"opening {name}")
         self._resources = ExitStack()
         self._is_open = False
-        self._stopped: str | None = None
         self._stopping = asyncio.Event()
 
     async def call(self, step: Callable[..., R], *arguments: Any, **named: Any) -> R:
@@ -69,18 +68,13 @@ class Session:
         """Whether this session has the sync with this ID."""
         return self._is_open and self.sync.sync.id == sync
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopped is not None
-
     def status(self) -> ActivityStatus:
         """Return the step that has been executing longest, and whether the sync exceeded its time limit."""
         return ActivityStatus(str(self.run), self._steps.oldest, self._is_open and self.sync.is_overdue)
 
     def stop(self, reason: str) -> None:
         """Stop the sync, even while it is being opened. Event loop only. Idempotent."""
-        self._stopped = reason
+        super().stop(reason)
         self._stopping.set()
         if self._is_open:
             self.sync.stop(reason)
@@ -106,8 +100,8 @@ class Session:
     def _enter(self, sync: AbstractContextManager[SourceSync]) -> None:
         self.sync = self._resources.enter_context(sync)
         self._is_open = True
-        if self._stopped is not None:
-            self.sync.stop(self._stopped)
+        if self.stopped:
+            self.sync.stop(self.stopped)
 
 
 _executors: WeakSet[CountingExecutor] = WeakSet()

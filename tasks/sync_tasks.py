@@ -109,7 +109,7 @@ async def each(opened: Session, jobs: Iterable[int], process: Callable[[int], Aw
 
     async def retry_item(job: int) -> None:
         async with at_once:
-            if errors or opened.is_stopped:
+            if errors or opened.stopped:
                 return
             try:
                 await process(job)
