@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
@@ -28,17 +28,16 @@ __all__ = ["Desk", "Timing", "known"]
 Opening = Callable[[], AbstractContextManager["Ledger"]]
 
 
+@dataclass(frozen=True)
 class Desk:
     """The surroundings of an action. Every method that needs a running system raises TryAgain if it does not respond.
 
-    Args:
-        reading, writing: Open the ledger. They differ by process, for example in the reports of a migration.
+    `reading`, `writing`: open the ledger. They differ by process, for example in the reports of a migration.
     """
 
-    def __init__(self, home: Home, reading: Opening, writing: Opening) -> None:
-        self.home = home
-        self.reading = reading
-        self.writing = writing
+    home: Home
+    reading: Opening
+    writing: Opening
 
     @property
     def kinds(self) -> Sequence[str]:

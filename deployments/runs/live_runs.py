@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -73,6 +73,52 @@ class Ending:
         return self.state.because(f"{problem[0].upper()}{problem[1:]}; {self.remedy}")
 
 
+@dataclass(frozen=True, slots=True)
+class BlameDecision:
+    """The run that caused a loss (None if no run is blamed), the reason, and whether its source is held from now on."""
+
+    culprit: UUID | None
+    reason: str
+    is_held: bool = False
+
+
+class Blame:
+    """The suspects, and the number of restarts that each source caused. By source name, or run name for other flows."""
+
+    def __init__(self) -> None:
+        self._suspects: set[str] = set()
+        self._restarts: Counter[str] = Counter()
+
+    def is_suspect(self, name: str) -> bool:
+        """Whether the source may have caused the latest loss; suspects run one at a time."""
+        return name in self._suspects
+
+    def absolve(self, name: str) -> None:
+        """Clear the suspicion against a source, because one of its runs completed."""
+        self._suspects.discard(name)
+        del self._restarts[name]
+
+    def judge(self, cause: str, names: Mapping[UUID, str], steps: Mapping[UUID, str]) -> BlameDecision:
+        """Blame one of the runs that a runner executed when it was lost. `cause` completes "the runner …"."""
+        possible = [run for run in names if steps.get(run, "unknown")] or list(names)
+        possible = [run for run in possible if names[run] in self._suspects] or possible
+        if len(possible) > 1:
+            self._suspects = {names[run] for run in possible}
+            listed = ", ".join(sorted(self._suspects))
+            return BlameDecision(
+                None, f"the runner {cause}; the cause is one of {listed}, which continue one at a time"
+            )
+        (culprit,) = possible
+        name = names[culprit]
+        self._suspects.clear()
+        self._restarts[name] += 1
+        step = steps.get(culprit)
+        reason = f"the runner {cause} while {name} {f'was in the step {step}' if step else 'was executed'}"
+        if self._restarts[name] < HELD_AFTER:
+            return BlameDecision(culprit, reason)
+        return BlameDecision(culprit, f"{reason}, as it did before", is_held=True)
+
+
 @dataclass(slots=True)
 class _LiveRun:
     name: str
@@ -80,6 +126,7 @@ class _LiveRun:
     was_cancelled: bool = False
 
 
+@dataclass(eq=False)
 class LiveRuns:
     """The live runs of one worker. Call its methods on the worker's event loop.
 
@@ -87,24 +134,17 @@ class LiveRuns:
     `give_back(runner, culprit, hold_because)` releases the jobs of a lost runner, and may wait.
     """
 
-    def __init__(
-        self,
-        starting: Callable[[], Set[UUID]],
-        runner: Callable[[], str | None],
-        give_back: Callable[[str, str | None, str | None], None],
-        warn: Callable[[str], None],
-    ) -> None:
-        self._starting = starting
-        self._runner = runner
-        self._give_back = give_back
-        self._warn = warn
-        self._runs: dict[UUID, _LiveRun] = {}
-        self._blame = Blame()
-        self._judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
+    starting: Callable[[], Set[UUID]]
+    runner: Callable[[], str | None]
+    give_back: Callable[[str, str | None, str | None], None]
+    warn: Callable[[str], None]
+    _runs: dict[UUID, _LiveRun] = field(default_factory=dict)
+    _blame: Blame = field(default_factory=Blame)
+    _judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
 
     def ids(self) -> Set[UUID]:
         """The live runs: the starting runs, and the runs that the runner executes."""
-        return self._starting() | self._runs.keys()
+        return self.starting() | self._runs.keys()
 
     @property
     def executed(self) -> Set[UUID]:
@@ -113,7 +153,7 @@ class LiveRuns:
 
     def has_ended(self, owner: str, run: str | None) -> bool:
         """Whether a sync in the ledger belongs to the runner but is not executed by it. Thread-safe."""
-        return owner == self._runner() and run is not None and UUID(run) not in self._runs
+        return owner == self.runner() and run is not None and UUID(run) not in self._runs
 
     def is_suspect(self, name: str) -> bool:
         """Whether a source may have caused the latest loss of a runner; suspects run one at a time."""
@@ -168,57 +208,11 @@ class LiveRuns:
         names = {run: self._runs[run].name for run in loss.runs}
         verdict = self._blame.judge(loss.cause, names, loss.steps)
         culprit = names[verdict.culprit] if verdict.culprit is not None else None
-        self._warn(f"{verdict.reason}; {len(names)} runs were interrupted")
+        self.warn(f"{verdict.reason}; {len(names)} runs were interrupted")
         hold_because = verdict.reason if verdict.is_held else None
         try:
-            await asyncio.to_thread(self._give_back, loss.runner, culprit, hold_because)
+            await asyncio.to_thread(self.give_back, loss.runner, culprit, hold_because)
         except CatchmentError as error:
-            self._warn(f"The jobs of the runner could not be released: {error}")
+            self.warn(f"The jobs of the runner could not be released: {error}")
             return replace(verdict, is_held=False)
         return verdict
-
-
-@dataclass(frozen=True, slots=True)
-class BlameDecision:
-    """The run that caused a loss (None if no run is blamed), the reason, and whether its source is held from now on."""
-
-    culprit: UUID | None
-    reason: str
-    is_held: bool = False
-
-
-class Blame:
-    """The suspects, and the number of restarts that each source caused. By source name, or run name for other flows."""
-
-    def __init__(self) -> None:
-        self._suspects: set[str] = set()
-        self._restarts: Counter[str] = Counter()
-
-    def is_suspect(self, name: str) -> bool:
-        """Whether the source may have caused the latest loss; suspects run one at a time."""
-        return name in self._suspects
-
-    def absolve(self, name: str) -> None:
-        """Clear the suspicion against a source, because one of its runs completed."""
-        self._suspects.discard(name)
-        del self._restarts[name]
-
-    def judge(self, cause: str, names: Mapping[UUID, str], steps: Mapping[UUID, str]) -> BlameDecision:
-        """Blame one of the runs that a runner executed when it was lost. `cause` completes "the runner …"."""
-        possible = [run for run in names if steps.get(run, "unknown")] or list(names)
-        possible = [run for run in possible if names[run] in self._suspects] or possible
-        if len(possible) > 1:
-            self._suspects = {names[run] for run in possible}
-            listed = ", ".join(sorted(self._suspects))
-            return BlameDecision(
-                None, f"the runner {cause}; the cause is one of {listed}, which continue one at a time"
-            )
-        (culprit,) = possible
-        name = names[culprit]
-        self._suspects.clear()
-        self._restarts[name] += 1
-        step = steps.get(culprit)
-        reason = f"the runner {cause} while {name} {f'was in the step {step}' if step else 'was executed'}"
-        if self._restarts[name] < HELD_AFTER:
-            return BlameDecision(culprit, reason)
-        return BlameDecision(culprit, f"{reason}, as it did before", is_held=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
@@ -51,6 +52,7 @@ _LOOK_BACK = timedelta(minutes=10)
 """Maximum age of a crash that is resumed. The first round resumes crashes of any age."""
 
 
+@dataclass(eq=False)
 class RecoveryRounds:
     """Corrects the runs and syncs that the worker does not execute. `live` are its runs, including starting ones.
 
@@ -58,27 +60,18 @@ class RecoveryRounds:
     the worker's runner and does not execute the run; called in a thread.
     """
 
-    def __init__(
-        self,
-        home: Home,
-        executed: Executed,
-        live: Callable[[], Set[UUID]],
-        has_ended: Callable[[str, str | None], bool],
-        looking: asyncio.Lock,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._home = home
-        self._executed = executed
-        self._live = live
-        self._has_ended = has_ended
-        self._looking = looking
-        self._warn = warn
-        self._since: timedelta | None = None
-        self._has_requested = False
-        self._changed = asyncio.Event()
-        self._marked: Set[str] = frozenset()
-        self._silent: Set[str] = frozenset()
-        self._due = asyncio.Event()
+    home: Home
+    executed: Executed
+    live: Callable[[], Set[UUID]]
+    has_ended: Callable[[str, str | None], bool]
+    looking: asyncio.Lock
+    warn: Callable[[str], None]
+    _since: timedelta | None = None
+    _has_requested: bool = False
+    _marked: Set[str] = frozenset()
+    _silent: Set[str] = frozenset()
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def first(self, client: PrefectClient) -> None:
         """Correct the states of runs before the worker takes any: no run that the server believes active can be alive."""
@@ -95,15 +88,15 @@ class RecoveryRounds:
             await self.reclaim()
             with self._postponed():
                 is_resumed = await self._resume(client)
-            if self._executed.host:
+            if self.executed.host:
                 with self._postponed():
-                    await asyncio.to_thread(clear_for_other_hosts, self._home)
+                    await asyncio.to_thread(clear_for_other_hosts, self.home)
                 await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
                 await self._request_embeddings()
                 with self._postponed():
-                    await asyncio.to_thread(deploy_sinks, self._home)
+                    await asyncio.to_thread(deploy_sinks, self.home)
             if is_resumed:
                 await self._supply_sinks()
             with suppress(TimeoutError):
@@ -144,9 +137,9 @@ class RecoveryRounds:
     async def beat_once(self, *, is_last: bool = False) -> None:
         """Store a heartbeat of this host for the other hosts, or with `is_last` that it stops."""
         try:
-            silent = await asyncio.to_thread(beat, self._home, is_last=is_last)
+            silent = await asyncio.to_thread(beat, self.home, is_last=is_last)
         except CatchmentError as error:
-            self._warn(f"The other hosts may take this one for silent ({error})")
+            self.warn(f"The other hosts may take this one for silent ({error})")
             return
         if silent - self._silent:
             self._due.set()
@@ -155,54 +148,54 @@ class RecoveryRounds:
     async def reclaim(self) -> None:
         """Close the syncs in the ledger that no process executes."""
         with self._postponed():
-            await asyncio.to_thread(reclaim, self._home, self._has_ended)
+            await asyncio.to_thread(reclaim, self.home, self.has_ended)
 
     async def _correct(self, client: PrefectClient) -> bool:
         """Correct the states of runs and drop overdue runs. Returns False if the server refused some."""
-        async with self._looking:
-            await recovery.drop_overdue(client, self._executed, self._live())
-        return await recovery.correct(client, self._executed, self._live)
+        async with self.looking:
+            await recovery.drop_overdue(client, self.executed, self.live())
+        return await recovery.correct(client, self.executed, self.live)
 
     async def _resume(self, client: PrefectClient) -> bool:
         """Resume the sources after crashes of their runs. Returns False if it is too early for that."""
         # Until Catchment has started, the deployments may differ from the sources file.
-        if running(self._home) is None:
+        if running(self.home) is None:
             return False
-        for source in await recovery.resume_all(client, self._executed, self._since):
+        for source in await recovery.resume_all(client, self.executed, self._since):
             if source.is_resumed:
-                self._warn(str(source))
+                self.warn(str(source))
         self._since = _LOOK_BACK
         return True
 
     async def _recover_silent_hosts(self, client: PrefectClient) -> None:
         """Interrupt the runs of hosts that do not answer, and continue those of the queue `any`. One host at a time does it."""
         with self._postponed(), ExitStack() as stack:
-            silent = await asyncio.to_thread(stack.enter_context, silent_hosts(self._home))
+            silent = await asyncio.to_thread(stack.enter_context, silent_hosts(self.home))
             for host in silent:
-                executed = Executed(self._executed.pool, host)
+                executed = Executed(self.executed.pool, host)
                 ending = Ending(f"host {host} does not answer", state=INTERRUPTED, may_restart=True)
                 await recovery.correct(client, executed, frozenset, ending)
                 for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
-                    self._warn(str(source))
+                    self.warn(str(source))
 
     async def _request_embeddings(self) -> None:
         """Request the embeddings that an earlier program or an interrupted run left out."""
         with self._postponed():
-            if await asyncio.to_thread(may_lack_embeddings, self._home):
+            if await asyncio.to_thread(may_lack_embeddings, self.home):
                 await request_embedding()
 
     async def _supply_sinks(self) -> None:
         """Request deliveries that no sync requested: after an undo, a revocation, a failure or a restart."""
         with self._postponed():
-            for name in await asyncio.to_thread(sinks_to_supply, self._home):
+            for name in await asyncio.to_thread(sinks_to_supply, self.home):
                 await request_once("deliver", name)
 
     async def _report(self) -> bool:
         """Return whether the server responded."""
-        if (state := running(self._home)) is None or (report := await asyncio.to_thread(read_report, state)) is None:
+        if (state := running(self.home)) is None or (report := await asyncio.to_thread(read_report, state)) is None:
             return False
-        await asyncio.to_thread(report.write, self._home)
-        self._marked = await asyncio.to_thread(mark_deployments, self._home, state, report)
+        await asyncio.to_thread(report.write, self.home)
+        self._marked = await asyncio.to_thread(mark_deployments, self.home, state, report)
         return True
 
     @contextmanager
@@ -211,7 +204,7 @@ class RecoveryRounds:
         try:
             yield
         except (CatchmentError, httpx.HTTPError) as error:
-            self._warn(f"Recovery postponed ({type(error).__name__}: {error})")
+            self.warn(f"Recovery postponed ({type(error).__name__}: {error})")
 
 
 def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:

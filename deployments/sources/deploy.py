@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -205,75 +205,73 @@ def _delete(
                 client.delete(f"/artifacts/{artifact['id']}")
 
 
+@dataclass(frozen=True, slots=True)
 class _Deploy:
     """The deploy of one deployment."""
 
-    def __init__(self, client: Client, chosen: DeploymentDefinition, flow: str, file: str) -> None:
-        self._client = client
-        self._wanted = chosen
-        self._flow = flow
-        self._file = file
+    client: Client
+    chosen: DeploymentDefinition
+    flow: str
+    file: str
 
     def bring_up_to_date(self, present: Mapping[str, Any] | None, record: Record) -> None:
         """Create or update the deployment unless the last deploy was of the same definition, and record it."""
-        key = f"{self._wanted.flow}/{self._wanted.name}"
+        key = f"{self.chosen.flow}/{self.chosen.name}"
         last = record.get(key, {})
         if present is not None and "on" in last:
             action = "resume_deployment" if last["on"] else "pause_deployment"
-            self._client.post(f"/deployments/{present['id']}/{action}").raise_for_status()
+            self.client.post(f"/deployments/{present['id']}/{action}").raise_for_status()
             del last["on"]
-        if present is not None and last.get("digest") == self._wanted.digest:
+        if present is not None and last.get("digest") == self.chosen.digest:
             return
         record.pop(key, None)
         updated = None if present is None else self._update(present, last.get("schedules", {}))
         self._replace_automations(updated or self._create())
-        record[key] = {"digest": self._wanted.digest, "schedules": self._wanted.schedules}
+        record[key] = {"digest": self.chosen.digest, "schedules": self.chosen.schedules}
 
     def _create(self) -> str:
         body = {
-            **self._wanted.fields,
-            "flow_id": self._flow,
-            "name": self._wanted.name,
-            "paused": self._wanted.paused,
-            "schedules": list(self._wanted.schedules.values()),
+            **self.chosen.fields,
+            "flow_id": self.flow,
+            "name": self.chosen.name,
+            "paused": self.chosen.paused,
+            "schedules": list(self.chosen.schedules.values()),
         }
-        created = self._accepted(self._client.post("/deployments/", json=body)).json()
+        created = self._accepted(self.client.post("/deployments/", json=body)).json()
         return str(created["id"])
 
     def _update(self, present: Mapping[str, Any], last: Mapping[str, Any]) -> str | None:
         """Update the deployment except its pause. Returns its ID, or None if it was deleted meanwhile."""
         address = f"/deployments/{present['id']}"
-        response = self._client.patch(address, json=dict(self._wanted.fields))
+        response = self.client.patch(address, json=dict(self.chosen.fields))
         if response.is_missing:
             return None
         self._accepted(response)
         schedules = {row["slug"]: row["id"] for row in present["schedules"] if row["slug"] is not None}
-        for slug, schedule in self._wanted.schedules.items():
+        for slug, schedule in self.chosen.schedules.items():
             there = schedules.pop(slug, None) or schedules.pop(schedule.get("replaces"), None)
             if schedule == last.get(slug):
                 continue
             if there is None:
-                self._accepted(self._client.post(f"{address}/schedules", json=[schedule]))
+                self._accepted(self.client.post(f"{address}/schedules", json=[schedule]))
             else:
-                self._accepted(self._client.patch(f"{address}/schedules/{there}", json=schedule))
+                self._accepted(self.client.patch(f"{address}/schedules/{there}", json=schedule))
         for there in schedules.values():
-            self._client.delete(f"{address}/schedules/{there}").raise_for_status()
+            self.client.delete(f"{address}/schedules/{there}").raise_for_status()
         return str(present["id"])
 
     def _replace_automations(self, identifier: str) -> None:
         owner = f"prefect.deployment.{identifier}"
-        self._client.delete(f"/automations/owned-by/{owner}").raise_for_status()
-        for automation in self._wanted.automations:
+        self.client.delete(f"/automations/owned-by/{owner}").raise_for_status()
+        for automation in self.chosen.automations:
             actions = [{**action, "deployment_id": identifier} for action in automation["actions"]]
             body = {**automation, "actions": actions, "owner_resource": owner}
-            self._accepted(self._client.post("/automations/", json=body))
+            self._accepted(self.client.post("/automations/", json=body))
 
     def _accepted(self, response: Response) -> Response:
         """Return a successful response. Raises ConfigError with the server's reason if it refused the content."""
         if response.status_code in _REFUSALS:
-            raise ConfigError(
-                f"{self._file}: {self._wanted.name} was refused by the Prefect server: {_reason(response)}"
-            )
+            raise ConfigError(f"{self.file}: {self.chosen.name} was refused by the Prefect server: {_reason(response)}")
         return response.raise_for_status()
 
 
