@@ -34,35 +34,25 @@ class MachineReading:
 
 
 class Limit:
-    """The limit of concurrent runs: falls by one while the machine stays busy, rises by one while it stays calm.
+    """The limit of concurrent runs, `now`: falls by one while the machine stays busy, rises by one while it stays calm.
 
     Never above `cap`. A busy processor lowers it to two, so that a short run need not wait for a long one; only short memory
     lowers it to one. If it had to fall soon after a rise, it waits longer before the next rise.
     """
 
     def __init__(self, cap: int) -> None:
-        self._cap = max(1, cap)
-        self._now = self._cap
+        self.cap = max(1, cap)
+        self.now = self.cap
         self._hot_since: float | None = None
         self._calm_since: float | None = None
         self._raised_at = float("-inf")
         self._patience = _CALM_SECONDS
 
-    @property
-    def cap(self) -> int:
-        """The maximum of the limit."""
-        return self._cap
-
-    @property
-    def now(self) -> int:
-        """The current limit."""
-        return self._now
-
     def set_cap(self, cap: int) -> None:
         """Set the cap. A limit equal to the old cap becomes the new cap."""
         cap = max(1, cap)
-        self._now = cap if self._now == self._cap else min(self._now, cap)
-        self._cap = cap
+        self.now = cap if self.now == self.cap else min(self.now, cap)
+        self.cap = cap
 
     def heed(self, reading: MachineReading) -> bool:
         """Process a reading, every few seconds. Returns whether the limit changed."""
@@ -70,24 +60,24 @@ class Limit:
         calm = reading.cpu < _CALM_CPU and reading.memory < _CALM_MEMORY
         self._hot_since = (reading.at if self._hot_since is None else self._hot_since) if hot else None
         self._calm_since = (reading.at if self._calm_since is None else self._calm_since) if calm else None
-        before = self._now
+        before = self.now
         if self._hot_since is not None and reading.at - self._hot_since >= _HOT_SECONDS:
             self._lower(reading.at, 1 if reading.memory > HOT_MEMORY else _LEFT_BY_CPU)
         elif self._calm_since is not None and reading.at - self._calm_since >= self._patience:
             self._raise(reading.at)
-        return self._now != before
+        return self.now != before
 
     def _lower(self, at: float, floor: int) -> None:
         self._hot_since = at
-        if self._now > floor:
-            self._now -= 1
+        if self.now > floor:
+            self.now -= 1
             soon = at - self._raised_at < _SOON_SECONDS
             self._patience = min(2 * self._patience, _LONGEST_CALM_SECONDS) if soon else _CALM_SECONDS
 
     def _raise(self, at: float) -> None:
         self._calm_since = at
-        if self._now < self._cap:
-            self._now += 1
+        if self.now < self.cap:
+            self.now += 1
             self._raised_at = at
 
 

@@ -79,6 +79,8 @@ class SourceEntry:
 class SourcesFile:
     """The file of the sources; `save` writes the additions and removals.
 
+    `file`: the file as Prefect reads it. `entries`: its sources, in the same order.
+
     A file of an older version is migrated in memory; `save` writes it and keeps a copy of the older file beside it.
     """
 
@@ -87,8 +89,8 @@ class SourcesFile:
         before = outline(_limited(text, path.name), path.name)
         self._path = path
         self._before = before
-        self._file = _checked(migrated(before))
-        self._entries = _entries(self._file)
+        self.file = _checked(migrated(before))
+        self.entries = _entries(self.file)
 
     @classmethod
     def load(cls, path: Path) -> SourcesFile:
@@ -112,18 +114,8 @@ class SourcesFile:
         """Lock and read the file; save it at the end of the block if it was changed or migrated."""
         with atomic_files.alone(path.parent):
             yield (file := cls.load(path))
-            if file._file.text != file._before.text:
+            if file.file.text != file._before.text:
                 file.save()
-
-    @property
-    def entries(self) -> tuple[SourceEntry, ...]:
-        """The sources, in the order of the file."""
-        return self._entries
-
-    @property
-    def file(self) -> PrefectFile:
-        """The file as Prefect reads it; its deployments are in the order of the entries."""
-        return self._file
 
     def add(self, entry: SourceEntry) -> None:
         """Append a source. Raises BadInput if the name is taken or invalid."""
@@ -133,21 +125,21 @@ class SourcesFile:
             raise BadInput(
                 f"{entry.name!r}: invalid name; use lower-case letters, digits, - and _, starting with a letter or digit"
             ) from None
-        if any(known.name == entry.name for known in self._entries):
+        if any(known.name == entry.name for known in self.entries):
             raise BadInput(f"{entry.name!r}: already exists; choose another name, or remove that source first")
-        self._become(with_entry(self._file, _written(entry)), (*self._entries, entry))
+        self._become(with_entry(self.file, _written(entry)), (*self.entries, entry))
 
     def adopt(self, written: Mapping[str, Any]) -> SourceEntry:
         """Append a source that is written in the format of the file. Raises ConfigError."""
-        (entry,) = _entries(_checked(outline(with_entry(self._file, written), self._file.name)))[len(self._entries) :]
-        self._become(with_entry(self._file, written), (*self._entries, entry))
+        (entry,) = _entries(_checked(outline(with_entry(self.file, written), self.file.name)))[len(self.entries) :]
+        self._become(with_entry(self.file, written), (*self.entries, entry))
         return entry
 
     def remove(self, name: str) -> None:
         """Remove a source from the file. Raises NotFound."""
         index = self._index(name)
-        rest = tuple(entry for entry in self._entries if entry.name != name)
-        self._become(without_entry(self._file, index), rest)
+        rest = tuple(entry for entry in self.entries if entry.name != name)
+        self._become(without_entry(self.file, index), rest)
 
     def change(self, entry: SourceEntry) -> Callable[[SourcesFile], None]:
         """Give the source of this name other settings, schedules and watching. Raises NotFound.
@@ -155,7 +147,7 @@ class SourcesFile:
         Returns a function that takes the change back, also in a file that others have edited since.
         """
         index = self._index(entry.name)
-        before, original, file = self._entries[index], self._file, cast(Outline, self._file)
+        before, original, file = self.entries[index], self.file, cast(Outline, self.file)
         settings = {**entry.settings.model_dump(mode="json"), **_differing(entry.settings)}
         changes: list[tuple[Location, Any]] = [
             (("parameters", "settings", key), settings[key])
@@ -167,17 +159,17 @@ class SourcesFile:
         if entry.schedules != before.schedules:
             changes.append((("schedules",), [_schedule(schedule) for schedule in entry.schedules]))
         if (entry.watch, entry.quiet) != (before.watch, before.quiet):
-            tags = [tag for tag in self._file.deployments[index].tags if tag.partition(":")[0] != _WATCH]
+            tags = [tag for tag in self.file.deployments[index].tags if tag.partition(":")[0] != _WATCH]
             changes.append((("tags",), [*tags, *_watch_tag(entry)]))
         for location, value in changes:
             try:
                 file = outline(with_value(file, ("deployments", index, *location), value), file.name)
             except ConfigError:
                 raise self._uneditable() from None
-        self._become(file.text, tuple(entry if known is before else known for known in self._entries))
+        self._become(file.text, tuple(entry if known is before else known for known in self.entries))
 
         def take_back(later: SourcesFile) -> None:
-            if later._file.text == file.text:
+            if later.file.text == file.text:
                 later._become(original.text, _entries(original))
             else:
                 later.change(before)
@@ -185,7 +177,7 @@ class SourcesFile:
         return take_back
 
     def _index(self, name: str) -> int:
-        index = next((index for index, entry in enumerate(self._entries) if entry.name == name), None)
+        index = next((index for index, entry in enumerate(self.entries) if entry.name == name), None)
         if index is None:
             raise NotFound(f"{name!r}: no such source; see `catchment sources list`")
         return index
@@ -201,23 +193,23 @@ class SourcesFile:
             if self.is_older:
                 atomic_files.write(backup(self._path, version_of(self._before)), self._path.read_bytes())
             # The path may be a symbolic link of the user.
-            atomic_files.write(self._path.resolve(), self._file.text.encode())
-        self._before = self._file
+            atomic_files.write(self._path.resolve(), self.file.text.encode())
+        self._before = self.file
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
         """Use the edited text if it parses to the expected entries; that fails if an entry has a YAML anchor."""
-        _limited(text, self._file.name)
+        _limited(text, self.file.name)
         try:
-            file = _checked(outline(text, self._file.name))
+            file = _checked(outline(text, self.file.name))
             entries = _entries(file)
         except ConfigError:
             entries = ()
         if entries != expected:
             raise self._uneditable()
-        self._file, self._entries = file, entries
+        self.file, self.entries = file, entries
 
     def _uneditable(self) -> ConfigError:
-        return ConfigError(f"{self._file.name} cannot be edited by this command as it is written; edit it by hand")
+        return ConfigError(f"{self.file.name} cannot be edited by this command as it is written; edit it by hand")
 
 
 def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | None = None) -> tuple[Schedule, ...]:
