@@ -178,6 +178,11 @@ class Limits(Strict):
     memory_mb: ItemMemory[int] = 1_024
     max_mb: ItemSize[float] = 100
 
+    @property
+    def max_bytes(self) -> int:
+        """The size limit in bytes."""
+        return int(self.max_mb * 1_000_000)
+
 
 class _Changes(Strict):
     """Partial override of another model with the same fields; None keeps the original value."""

@@ -12,14 +12,11 @@ from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, RetryPolicy, SourceSettings, TextEncoding, expanded
-from connectors.folders import diff, path_diff
+from connectors.folders.diff import Comparison
 from connectors.folders.file import to_locator
 from connectors.folders.ignore import IgnoreRules
+from connectors.folders.path_diff import PathComparison
 from connectors.folders.tree import FolderTree
-
-# File errors usually end within seconds: the file is being written, or a disk hiccups. With 30 s, a second run would be needed.
-FOLDER_POLICY = Policy(retry=RetryPolicy(attempts=3, initial=5, maximum=60), at_once=8)
-_MEGABYTE = 1_000_000
 
 
 class FolderSettings(SourceSettings):
@@ -87,44 +84,52 @@ class LocalFilesSettings(FolderSettings):
     )
 
 
-def max_bytes(settings: FolderSettings) -> int:
-    """Return the size limit for files, in bytes."""
-    return int(settings.policy(FOLDER_POLICY).limits.max_mb * _MEGABYTE)
+class FolderConnector:
+    """What the connectors for folders have in common: they compare and read the files of a tree."""
+
+    policy: ClassVar[Policy] = Policy(retry=RetryPolicy(attempts=3, initial=5, maximum=60), at_once=8)
+    """File errors usually end within seconds: the file is being written, or a disk hiccups. With 30 s, a second run would be
+    needed."""
+    fetch_in_parser: ClassVar[bool] = True
+
+    def __init__(self, settings: FolderSettings, rules: IgnoreRules, *, follow_links: bool = False) -> None:
+        self._tree = FolderTree(settings.root, rules, settings.policy(self.policy).limits.max_bytes, follow_links)
+        self._encoding = settings.encoding
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        yield from Comparison(self._tree, known, deep=deep).changes()
+
+    def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
+        yield from PathComparison(self._tree, known, paths).changes()
+
+    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
+        return self._tree.still_there(places, roots)
+
+    def why_not(self, path: str) -> str | None:
+        """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included."""
+        return self._tree.why_not(path)
 
 
-class LocalFiles:
+class LocalFiles(FolderConnector):
     """The connector for files in a folder."""
 
     kind: ClassVar[str] = "local_files"
     settings: ClassVar[type[SourceSettings]] = LocalFilesSettings
-    policy: ClassVar[Policy] = FOLDER_POLICY
-    fetch_in_parser: ClassVar[bool] = True
 
     def __init__(self, settings: LocalFilesSettings) -> None:
         names = (".gitignore" if settings.gitignore else None, settings.ignore_file)
         ignore_files = tuple(name for name in names if name)
         rules = IgnoreRules(settings.include, settings.exclude, ignore_files, settings.hidden)
-        self._tree = FolderTree(settings.root, rules, max_bytes(settings), settings.follow_symlinks)
-        self._encoding = settings.encoding
+        super().__init__(settings, rules, follow_links=settings.follow_symlinks)
 
     def probe(self) -> str:
         count = self._tree.probe()
         return f"{self._tree.name}: folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
 
-    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        return diff.changes(self._tree, known, deep=deep)
-
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
         """Compare the given paths; all files if links are followed, because changes may then appear elsewhere."""
-        return self.changes(known) if self._tree.follow_links else path_diff.changes_at(self._tree, known, paths)
-
-    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
-        return self._tree.still_there(places, roots)
+        return self.changes(known) if self._tree.follow_links else super().changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:
         data, file = self._tree.read(item)
         return RawContent(data, name=file.name, modified=file.modified, encoding=self._encoding)
-
-    def why_not(self, path: str) -> str | None:
-        """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included."""
-        return self._tree.why_not(path)

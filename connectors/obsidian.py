@@ -6,22 +6,18 @@ Notes are parsed like other Markdown, links included, in `catchment.content`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Collection, Iterator
 from pathlib import PurePath
 from typing import ClassVar
 
 from catchment.contracts import Known
 from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.model import Change, Item, RawContent
-from catchment.settings import Policy, SourceSettings
-from connectors.folders import diff, path_diff
+from catchment.settings import SourceSettings
 from connectors.folders.ignore import IgnoreRules
-from connectors.folders.tree import FolderTree
-from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
+from connectors.local_files import FolderConnector, FolderSettings
 
 _MARKER = ".obsidian"
-_POLICY = FOLDER_POLICY.model_copy(update={"at_once": 8})
 # Obsidian shows these files without their suffix, other files with it.
 _CALLED_BY_STEM = frozenset({".md", ".canvas", ".base"})
 
@@ -30,7 +26,7 @@ class ObsidianSettings(FolderSettings):
     """Settings of an `obsidian` source."""
 
 
-class Obsidian:
+class Obsidian(FolderConnector):
     """The connector for an Obsidian vault.
 
     As in Obsidian, hidden folders (`.obsidian`, `.trash`) are excluded. Obsidian's own "Excluded files" setting is
@@ -39,15 +35,10 @@ class Obsidian:
 
     kind: ClassVar[str] = "obsidian"
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
-    policy: ClassVar[Policy] = _POLICY
-    fetch_in_parser: ClassVar[bool] = True
 
     def __init__(self, settings: ObsidianSettings) -> None:
         ignore_files = (settings.ignore_file,) if settings.ignore_file else ()
-        self._tree = FolderTree(
-            settings.root, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files), max_bytes(settings)
-        )
-        self._encoding = settings.encoding
+        super().__init__(settings, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files))
 
     def probe(self) -> str:
         """Check that the vault can be read. Raises SourceInvalid for a folder without `.obsidian`."""
@@ -61,22 +52,19 @@ class Obsidian:
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """Yield the changes. Raises SourceUnavailable if `.obsidian` is missing: the vault may be incomplete."""
         self._check()
-        return diff.changes(self._tree, known, deep=deep)
+        return super().changes(known, deep=deep)
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
         """Yield the changes at the given paths. Raises as `changes` does."""
         self._check()
-        return path_diff.changes_at(self._tree, known, paths)
-
-    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
-        return self._tree.still_there(places, roots)
+        return super().changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:
         """Read a file; the title is the one shown by Obsidian."""
         data, file = self._tree.read(item)
         name = PurePath(file.name)
         title = name.stem if name.suffix.lower() in _CALLED_BY_STEM else None
-        metadata = {"vault": self._tree.name, "vault_id": self._vault_id}
+        metadata = {"vault": self._tree.name, "vault_id": self.vault_id()}
         return RawContent(
             data, name=file.name, title=title, modified=file.modified, metadata=metadata, encoding=self._encoding
         )
@@ -84,14 +72,6 @@ class Obsidian:
     def vault_id(self) -> str:
         """Return an id that survives renames and moves of the vault on the same disk, and differs for a copy."""
         return hashlib.sha256(self._tree.identity().encode()).hexdigest()[:16]
-
-    @cached_property
-    def _vault_id(self) -> str:
-        return self.vault_id()
-
-    def why_not(self, path: str) -> str | None:
-        """Return why a path relative to the vault is excluded, as a phrase for messages; None if it is included."""
-        return self._tree.why_not(path)
 
     def _check(self) -> None:
         self._tree.probe()

@@ -18,7 +18,7 @@ from pathlib import Path
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Tombstone
-from connectors.folders.excluded import now_excluded
+from connectors.folders.excluded import no_longer_listed, now_excluded
 from connectors.folders.file import (
     has_change_times,
     item_error,
@@ -42,16 +42,11 @@ _SECONDS_A_WEEK = 7 * 24 * 3_600
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
-def changes(tree: FolderTree, known: Known, *, deep: bool) -> Iterator[Change]:
-    """Yield the changes of a tree as `Connector.changes` does.
+class Comparison:
+    """A comparison in progress. Use it once.
 
     Deletions precede new files, so that moves are recognised at once.
     """
-    yield from Comparison(tree, known, deep=deep).changes()
-
-
-class Comparison:
-    """A comparison in progress. Use it once."""
 
     def __init__(self, tree: FolderTree, known: Known, *, deep: bool) -> None:
         self._tree = tree
@@ -72,7 +67,7 @@ class Comparison:
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
     def changes(self) -> Iterator[Change]:
-        """Yield the root and all changes, with checkpoints between them."""
+        """Yield the root and all changes as `Connector.changes` does, with checkpoints between them."""
         yield Root({"": self._root})
         for count, change in enumerate(self._run(), 1):
             yield change
@@ -316,11 +311,7 @@ class Comparison:
             # A checkpoint may be taken before the folder is complete. Without a mark, the folder is compared again if
             # it returns.
             self._new_marks[key] = None
-            for locator, old in sorted(self._known.within(container).items()):
-                if pruned:
-                    yield from now_excluded(locator, container, old)
-                else:
-                    yield Tombstone(locator)
+            yield from no_longer_listed(self._known, container, is_deleted=not pruned)
             self._new_marks[key] = pruned
 
     def _pruned_by(self, container: str) -> str | None:

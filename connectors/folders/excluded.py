@@ -1,11 +1,12 @@
-"""Items that the settings of a source no longer select."""
+"""Items that a listing no longer contains: the source deleted them, or its settings no longer select them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from catchment.contracts import Known
 from catchment.errors import SkipReason
-from catchment.model import Change, Item, KnownItem, Skip
+from catchment.model import Change, Item, KnownItem, Skip, Tombstone
 
 
 def now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Change]:
@@ -18,3 +19,12 @@ def now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Chang
     version, _, reason = old.version.partition("+")
     if reason != SkipReason.EXCLUDED:
         yield Skip(Item(locator, container, f"{version}+{SkipReason.EXCLUDED}"), SkipReason.EXCLUDED)
+
+
+def no_longer_listed(known: Known, container: str, *, is_deleted: bool) -> Iterator[Change]:
+    """Yield the changes for all known items of a container that is not listed now: deleted, or else excluded."""
+    for locator, old in sorted(known.within(container).items()):
+        if is_deleted:
+            yield Tombstone(locator)
+        else:
+            yield from now_excluded(locator, container, old)

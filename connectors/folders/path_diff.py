@@ -13,11 +13,6 @@ from connectors.folders.scan import Listing, ScannedFolder
 from connectors.folders.tree import FolderTree
 
 
-def changes_at(tree: FolderTree, known: Known, paths: Collection[str]) -> Iterator[Change]:
-    """Yield the changes at some paths of a tree as `Watchable.changes_at` does."""
-    yield from PathComparison(tree, known, paths).changes()
-
-
 class PathComparison(Comparison):
     """A comparison of the reported paths: everything at or below them, and the files beside them.
 

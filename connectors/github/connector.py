@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 from catchment.contracts import Known, Shell
 from catchment.errors import SkipReason
-from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Root, Tombstone
+from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Root
 from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
 from catchment.settings import Limits, Policy, RetryPolicy, SourceSettings
-from connectors.folders.excluded import now_excluded
+from connectors.folders.excluded import no_longer_listed
 from connectors.github.api.host import is_mark
 from connectors.github.api.repositories import Api, FoundRepositories
 from connectors.github.api.repositories import limits as host_limits
@@ -31,8 +31,6 @@ from connectors.github.git.remote_repository import Remote
 from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
 from connectors.github.settings import GitHubSettings
-
-_MEGABYTE = 1_000_000
 
 
 class GitHub:
@@ -50,7 +48,7 @@ class GitHub:
     def __init__(self, settings: GitHubSettings) -> None:
         self._settings = settings
         limits = settings.policy(self.policy).limits
-        self._max_bytes = int(limits.max_mb * _MEGABYTE)
+        self._max_bytes = limits.max_bytes
         self._seconds = limits.stall_seconds
         self._rules = FileRules(
             settings.paths,
@@ -174,11 +172,7 @@ class GitHub:
 
         for container in sorted(filter(is_unlisted, known.containers())):
             deleted = repository_of(container) not in names and self._settings.selects(repository_of(container))
-            for locator, old in sorted(known.within(container).items()):
-                if deleted:
-                    yield Tombstone(locator)
-                else:
-                    yield from now_excluded(locator, container, old)
+            yield from no_longer_listed(known, container, is_deleted=deleted)
         yield Checkpoint({key: None for key in known.marks() if not is_mark(key) and is_unlisted(key)})
 
     # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────

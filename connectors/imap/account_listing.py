@@ -17,6 +17,7 @@ from catchment.content.normalize.mail.attachments import inner
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, ItemError, ParseError, SkipReason, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, Tombstone, Upsert
+from connectors.folders.excluded import no_longer_listed
 from connectors.imap.auth import MARK, Login
 from connectors.imap.bodystructure import File, files
 from connectors.imap.connection import ImapSession
@@ -39,7 +40,6 @@ A deep sync reports all flags.
 _ODD_AT_MOST = 20
 """Unlistable messages tolerated per part; with more, the folder itself is reported as failing."""
 _VERSION = "1"
-_EXCLUDED = f"{_VERSION}+{SkipReason.EXCLUDED}"
 _GENERATION = "generation"
 _FOLDER = "folder "
 _CLOSED = "excluded"
@@ -175,14 +175,13 @@ class Changes:
             if name in selected:
                 continue
             if name not in existing:
-                yield from (Tombstone(locator) for locator in sorted(self._known.within(name)))
+                yield from no_longer_listed(self._known, name, is_deleted=True)
                 yield Checkpoint({_mark(name): None})
             elif self._marks.get(_mark(name)) != _CLOSED:
                 # The skips may be recorded only in part. Without a mark, the folder is compared again if it is selected
                 # before that.
                 yield Checkpoint({_mark(name): None})
-                for locator in sorted(self._known.within(name)):
-                    yield Skip(Item(locator, name, _EXCLUDED), SkipReason.EXCLUDED)
+                yield from no_longer_listed(self._known, name, is_deleted=False)
                 yield Checkpoint({_mark(name): _CLOSED})
         for key in self._marks:
             name = key.removeprefix(_FOLDER)

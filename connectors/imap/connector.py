@@ -19,7 +19,6 @@ from connectors.imap.mail_folders import MailFolder, select_folders
 from connectors.imap.names import parse_locator
 from connectors.imap.settings import ImapSettings
 
-_MEGABYTE = 1_000_000
 _RENEWED_SECONDS = 600.0
 """Servers may close connections idle for 30 minutes (RFC 2177); home routers close them earlier."""
 
@@ -40,7 +39,7 @@ class Imap:
     def __init__(self, settings: ImapSettings) -> None:
         self._settings = settings
         limits = settings.policy(self.policy).limits
-        self._max_bytes = int(limits.max_mb * _MEGABYTE)
+        self._max_bytes = limits.max_bytes
         self._watching: ImapSession | None = None
         self._pool = Pool(settings, limits.stall_seconds, self._max_bytes)
         self.pace = Pace()

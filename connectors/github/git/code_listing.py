@@ -14,7 +14,7 @@ from urllib.parse import quote
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, SourceUnavailable
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Skip, Tombstone, Upsert
-from connectors.folders.excluded import now_excluded
+from connectors.folders.excluded import no_longer_listed, now_excluded
 from connectors.github.git.file_selection import Attributes, FileRules
 from connectors.github.git.objects import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
@@ -188,13 +188,8 @@ class Code:
         selected = set(self._branches or ("",))
         for container in sorted(filter(self.owns, known.containers())):
             branch = _branch_of(container)
-            if branch in heads:
-                continue
-            for locator, old in sorted(known.within(container).items()):
-                if branch in selected:
-                    yield Tombstone(locator)
-                else:
-                    yield from now_excluded(locator, container, old)
+            if branch not in heads:
+                yield from no_longer_listed(known, container, is_deleted=branch in selected)
         keys = (key for key in known.marks() if self.owns(key) and key.endswith((_MARK_SUFFIX, _LISTED_SUFFIX)))
         yield Checkpoint({key: None for key in keys if _branch_of(key) not in heads})
 
