@@ -10,11 +10,9 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from connectors.folders import patterns
-from connectors.folders.patterns import Patterns
+from connectors.folders.patterns import Patterns, parse_ignore_file, parse_patterns, split_lines
 
 _MAX_BYTES = 200_000
 _MAX_LINES = 5_000
@@ -73,7 +71,7 @@ class IgnoreRules:
         """Return the rules that apply to the root folder, before its ignore files are read."""
         rules = repr((self.include, self.exclude, self.hidden, _TEMPORARY.pattern))
         key = hashlib.blake2b(rules.encode(), digest_size=8).hexdigest()
-        return Layer(self, key, _compiled(self.include), _compiled(self.exclude))
+        return Layer(self, key, parse_patterns(self.include), parse_patterns(self.exclude))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,8 @@ class Layer:
 
     rules: IgnoreRules
     key: str
-    include: Patterns | None
-    exclude: Patterns | None
+    include: Patterns
+    exclude: Patterns
     files: tuple[_IgnoreFile, ...] = field(default=())
 
     @property
@@ -103,7 +101,7 @@ class Layer:
         layer = self
         for name in self.rules.ignore_files:
             text = _text(f"{path}/{name}")
-            if text is not None and (compiled := _compiled(patterns.split_lines(text), lenient=True)):
+            if text is not None and (compiled := parse_ignore_file(split_lines(text))):
                 file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, compiled)
                 key = hashlib.blake2b(f"{layer.key}\0{file.name}\0{text}".encode(errors="replace"), digest_size=8)
                 layer = Layer(self.rules, key.hexdigest(), self.include, self.exclude, (file, *layer.files))
@@ -147,11 +145,6 @@ class _IgnoreFile:
     start: int
     name: str
     patterns: Patterns
-
-
-def _compiled(lines: Iterable[str], *, lenient: bool = False) -> Patterns | None:
-    """Return the compiled patterns; None if there are none. If `lenient`, skip invalid lines, as git does."""
-    return (patterns.parse_ignore_file if lenient else patterns.parse_patterns)(lines) or None
 
 
 def _text(path: str) -> str | None:

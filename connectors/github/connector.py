@@ -19,7 +19,9 @@ from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
 from catchment.settings import Limits, Policy, RetryPolicy, SourceSettings
 from connectors.folders.excluded import no_longer_listed
+from connectors.github.api.conversations import Conversations
 from connectors.github.api.host import is_mark
+from connectors.github.api.releases import Releases
 from connectors.github.api.repositories import Api, FoundRepositories
 from connectors.github.api.repositories import limits as host_limits
 from connectors.github.git.clone import Clone
@@ -28,9 +30,11 @@ from connectors.github.git.file_selection import FileRules
 from connectors.github.git.mirror import Mirror
 from connectors.github.git.plain_shell import run
 from connectors.github.git.remote_repository import Remote
-from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
 from connectors.github.settings import GitHubSettings
+
+RepositoryListing = Code | Conversations | Releases
+"""One part of one repository. No other listing reports items in its containers."""
 
 
 class GitHub:
@@ -60,7 +64,7 @@ class GitHub:
         self.pace = Pace()
         self.shell: Shell = run
         self.folder: Path | None = None
-        self._listings: dict[str, RepositoryListing] = {}
+        self._code_listings: dict[str, Code] = {}
         self._api = Api(settings, lambda: self.pace, limits.stall_seconds)
 
     def __reduce__(self) -> tuple[type[GitHub], tuple[Any, ...]]:
@@ -130,9 +134,9 @@ class GitHub:
         return replace(raw, encoding=self._settings.encoding) if is_file(item.locator) else raw
 
     def close(self) -> None:
-        for listing in self._listings.values():
+        for listing in self._code_listings.values():
             listing.close()
-        self._listings.clear()
+        self._code_listings.clear()
         self._api.close()
 
     # ── listings ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,15 +181,17 @@ class GitHub:
 
     # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _code(self, name: str, pushed: datetime | None = None) -> RepositoryListing:
+    def _code(self, name: str, pushed: datetime | None = None) -> Code:
         """Return the listing of the files of a repository or wiki. `pushed` is given when it is about to be listed."""
         key = f"{name}:"
-        if key not in self._listings or pushed is not None:
+        if key not in self._code_listings or pushed is not None:
             clone = self._settings.clone
             copy = self._mirror(name) if clone is None else self._clone(clone)
             branches = () if is_wiki(name) else self._settings.branches
-            self._listings[key] = Code(name, copy, branches, self._rules, self._max_bytes, self._page(name), pushed)
-        return self._listings[key]
+            self._code_listings[key] = Code(
+                name, copy, branches, self._rules, self._max_bytes, self._page(name), pushed
+            )
+        return self._code_listings[key]
 
     def _page(self, name: str) -> str:
         """Return the web page of a repository, or of a wiki's repository."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, StillChanging, Vanished
@@ -67,9 +68,6 @@ class Conversations:
         if entry.item.version != item.version:
             raise StillChanging("edited since it was listed; the next sync reads the new version")
         return entry.raw(item)
-
-    def close(self) -> None:
-        self._cache.clear()
 
     # Listing
 
@@ -237,16 +235,11 @@ class _KnownEntries:
     def __init__(self, known: Known, containers: Sequence[str]) -> None:
         self._known = known
         self._containers = containers
-        self._items: dict[str, KnownItem] | None = None
 
-    @property
+    @cached_property
     def items(self) -> dict[str, KnownItem]:
         """All known items by locator."""
-        if self._items is None:
-            self._items = {}
-            for container in self._containers:
-                self._items |= self._known.within(container)
-        return self._items
+        return {at: item for container in self._containers for at, item in self._known.within(container).items()}
 
     def of(self, kind: EntryKind) -> dict[str, KnownItem]:
         """The known items of one kind."""

@@ -53,9 +53,6 @@ class Releases:
             raise StillChanging("edited since it was listed; the next sync reads the new version")
         return entry.raw(item)
 
-    def close(self) -> None:
-        self._cache.clear()
-
     def _if_open(self, listing: Iterator[Change]) -> Iterator[Change]:
         """Yield a listing; a Failure if the host denies it."""
         try:

@@ -13,7 +13,6 @@ from connectors.github.api.entry_cache import EntryCache
 from connectors.github.api.errors import UNSTATED_WAIT_SECONDS
 from connectors.github.api.host import Host, Marks
 from connectors.github.api.releases import Releases
-from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, repository_of
 from connectors.github.settings import GITHUB, GitHubSettings
 
@@ -94,7 +93,7 @@ class Api:
         if "releases" in self._settings.include:
             yield self._releases(repository)
 
-    def listing(self, locator: str) -> RepositoryListing:
+    def listing(self, locator: str) -> Conversations | Releases:
         """Return the listing that an item belongs to."""
         repository = repository_of(locator)
         return self._releases(repository) if "#release/" in locator else self._conversations(repository)

@@ -75,12 +75,9 @@ class Clone:
         """Return True: only the owner of a clone can repair it."""
         return True
 
-    def check(self) -> None:
-        """Check that the clone exists. Raises as `heads` does."""
-        self._directory()
-
     def mark_damaged(self) -> None:
-        """Ignore the damage: only the owner of a clone can repair it."""
+        """Raise as `heads` does if the clone is missing. Any other damage can only be repaired by its owner."""
+        self._directory()
 
     def close(self) -> None:
         """End the git process that reads objects, if there is one."""

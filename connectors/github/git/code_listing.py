@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Protocol
 from urllib.parse import quote
 
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, SourceUnavailable
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Skip, Tombstone, Upsert
 from connectors.folders.excluded import no_longer_listed, now_excluded
+from connectors.github.git.clone import Clone
 from connectors.github.git.file_selection import Attributes, FileRules
+from connectors.github.git.mirror import Mirror
 from connectors.github.git.objects import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
 
@@ -38,42 +39,6 @@ _HEAD = 2_048
 _WITH_OWN_TITLE = frozenset({".md", ".markdown", ".mdx", ".rst", ".adoc", ".org", ".html", ".ipynb", ".pdf"})
 
 
-class RepositoryCopy(Protocol):
-    """A repository on this machine."""
-
-    @property
-    def objects(self) -> Objects:
-        """The objects of the repository."""
-        ...
-
-    def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
-        """Return the latest commits of these branches, or of the default branch under the name "".
-
-        Raises SourceError.
-        """
-        ...
-
-    def shares_history(self, old: str, new: str) -> bool:
-        """Return whether two commits are known to have a common ancestor. Raises SourceError."""
-        ...
-
-    def is_complete(self) -> bool:
-        """Return whether no data is known to be missing."""
-        ...
-
-    def check(self) -> None:
-        """Check that the repository exists. Raises SourceError."""
-        ...
-
-    def mark_damaged(self) -> None:
-        """Record that an object could not be read."""
-        ...
-
-    def close(self) -> None:
-        """End the git process that reads objects."""
-        ...
-
-
 class Code:
     """The listing of a repository's files. `name` is the prefix of their locators; `page` is the repository's web page,
     if any.
@@ -84,7 +49,7 @@ class Code:
     def __init__(
         self,
         name: str,
-        copy: RepositoryCopy,
+        copy: Clone | Mirror,
         branches: Sequence[str],
         rules: FileRules,
         max_bytes: int,
@@ -101,10 +66,14 @@ class Code:
         self._push_mark = f"{name}:pushed"
 
     def owns(self, name: str) -> bool:
+        """Return whether a container or mark belongs to this listing."""
         return is_file(name) and name.partition(":")[0].partition("@")[0] == self._name
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """Yield changes as `RepositoryListing.changes` does. An unreadable copy is replaced by the next listing."""
+        """Yield changes as `Connector.changes` does, without the `Root`. An unreadable copy is replaced by the next listing.
+
+        A checkpoint of the next listing may cover the last ones.
+        """
         push = self._push_state()
         if push and known.marks().get(self._push_mark) == push and not deep and self._copy.is_complete():
             return
@@ -119,7 +88,6 @@ class Code:
         try:
             yield from self._compare_branches(heads, known, deep=deep)
         except Damaged:
-            self._copy.check()
             self._copy.mark_damaged()
             raise SourceUnavailable("repository: damaged or incomplete; sync again to copy it afresh") from None
         yield Checkpoint({self._push_mark: push})
@@ -131,7 +99,6 @@ class Code:
         """Read exactly the listed version: git keeps replaced versions for some time."""
         data = self._copy.objects.read(item.version, self._max_bytes)
         if data is None:
-            self._copy.check()
             self._copy.mark_damaged()
             raise FetchFailed("content cannot be read by git; the next sync tries again")
         head = data[:_HEAD]

@@ -42,7 +42,7 @@ Not for a git that outlives the thread.
 SECONDS = 60.0
 """Default time limit of a query, and limit without output of a streaming command."""
 _TIDY_SECONDS = 3_600.0
-_END_SECONDS = 5.0
+END_SECONDS = 5.0
 """Wait for a killed process. A process blocked by an unresponsive disk remains until the disk responds."""
 
 _COMMIT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
@@ -153,7 +153,7 @@ def start(command: Sequence[str], added: Mapping[str, str], *, own_group: bool =
 
 
 def end(process: subprocess.Popen[bytes], *, own_group: bool = False) -> None:
-    """Kill git if it is running; with its children if it has its own process group."""
+    """Kill a process if it is running; with its children if it has its own process group."""
     if process.poll() is None:
         if own_group:
             with suppress(ProcessLookupError):
@@ -164,4 +164,4 @@ def end(process: subprocess.Popen[bytes], *, own_group: bool = False) -> None:
             with suppress(OSError):
                 stream.close()
     with suppress(subprocess.TimeoutExpired):
-        process.wait(_END_SECONDS)
+        process.wait(END_SECONDS)

@@ -66,9 +66,6 @@ class Mirror:
         """Return whether a copy exists and no data is known to be missing."""
         return (self._folder / "HEAD").exists() and not self._damage_marker.exists()
 
-    def check(self) -> None:
-        """Skip the check: the next listing fetches missing data."""
-
     def mark_damaged(self) -> None:
         """Mark the copy as damaged, so that the next listing replaces it."""
         # Without the folder there is no copy.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import IO
 
 from catchment.contracts import MOST_OUTPUT, Ended
+from connectors.github.git.git import END_SECONDS, end
 
 _PIECE = 1 << 16
-_END_SECONDS = 5.0
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], seconds: float, silence: float | None = None) -> Ended:
@@ -28,14 +26,13 @@ def run(command: Sequence[str], environment: Mapping[str, str], seconds: float, 
         start_new_session=True,
     )
     assert process.stdout is not None
-    with process.stdout as stream:
-        try:
-            output = _output(stream, seconds, silence)
-            code = process.wait(_END_SECONDS) if output is not None else None
-        except subprocess.TimeoutExpired:
-            output = code = None
-        finally:
-            _kill(process)
+    try:
+        output = _output(process.stdout, seconds, silence)
+        code = process.wait(END_SECONDS) if output is not None else None
+    except subprocess.TimeoutExpired:
+        output = code = None
+    finally:
+        end(process, own_group=True)
     return Ended(None, "") if output is None else Ended(code, output.decode("utf-8", "replace"))
 
 
@@ -55,12 +52,3 @@ def _output(stream: IO[bytes], seconds: float, silence: float | None) -> bytes |
         if time.monotonic() >= ends:
             return None
     return None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    # A process blocked by an unresponsive disk remains until the disk responds.
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_END_SECONDS)
