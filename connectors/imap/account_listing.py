@@ -16,12 +16,12 @@ from typing import TypeVar
 from catchment.content.normalize.mail.attachments import inner
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, ItemError, ParseError, SkipReason, SourceUnavailable, Vanished
-from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, Tombstone, Upsert
+from catchment.model import Change, Checkpoint, Failure, Item, Root, Skip, Tombstone, Upsert
 from connectors.folders.excluded import no_longer_listed
-from connectors.imap.auth import MARK, Login
+from connectors.imap.auth import MARK
 from connectors.imap.bodystructure import File, files
 from connectors.imap.connection import ImapSession
-from connectors.imap.connection_pool import Requester
+from connectors.imap.connection_pool import Pool
 from connectors.imap.mail_folders import SENT, MailboxMark, MailboxStatus, select_folders
 from connectors.imap.names import MessageAddress, parse_locator
 from connectors.imap.responses import Message
@@ -48,21 +48,18 @@ _ACCOUNT = ""
 
 
 class Changes:
-    """One listing of an account. `request` runs operations on a connection; larger items than `max_bytes` are skipped.
+    """One listing of an account. Larger items than `max_bytes` are skipped. `deep`: everything is compared again.
 
     The listing also stores the expiry of the login as a mark.
     """
 
-    def __init__(
-        self, settings: ImapSettings, request: Requester, known: Known, max_bytes: int, login: Login, *, deep: bool
-    ) -> None:
+    def __init__(self, settings: ImapSettings, pool: Pool, known: Known, max_bytes: int, *, deep: bool) -> None:
+        self.pool = pool
+        self.known = known
+        self.deep = deep
         self._settings = settings
-        self._request = request
-        self._known = known
         self._marks = known.marks()
         self._max_bytes = max_bytes
-        self._login = login
-        self._deep = deep
         self.since = f"{settings.since or ''}"
         self._sent: Set[str] = set()
 
@@ -71,14 +68,14 @@ class Changes:
         existing, statuses = self._survey()
         generation = self._generation(statuses)
         yield self._root(generation)
-        yield Checkpoint({_GENERATION: str(generation), MARK: self._login.expiry.mark()})
+        yield Checkpoint({_GENERATION: str(generation), MARK: self.pool.login.expiry.mark()})
         yield from self._removed_folders(existing, statuses)
         for name, status in statuses.items():
             if isinstance(status, ItemError):
                 yield from self._report_failing_folder(name, status)
             # A mark is not enough: an interrupted listing may not have stored it.
             elif (
-                self._deep
+                self.deep
                 or _folder_locator(name) in self._failing_folders
                 or self._marks.get(_mark(name)) != status.mark(self.since)
             ):
@@ -113,7 +110,7 @@ class Changes:
     def _survey(self) -> tuple[set[str], dict[str, MailboxStatus | ItemError]]:
         """Return the names of all folders, and the status or error of each selected folder."""
         try:
-            surveyed, by_label = self._request(lambda session: (session.survey(), session.has_labels))
+            surveyed, by_label = self.pool.request(lambda session: (session.survey(), session.has_labels))
         except FetchFailed as error:
             raise SourceUnavailable(f"folders cannot be listed: {error}") from error
         existing = {folder.name for folder in surveyed if folder.holds_messages}
@@ -139,14 +136,14 @@ class Changes:
 
     def _statuses(self, names: Sequence[str]) -> dict[str, MailboxStatus | ItemError]:
         try:
-            surveyed = self._request(lambda session: session.statuses(names), cost=len(names))
+            surveyed = self.pool.request(lambda session: session.statuses(names), cost=len(names))
         except ItemError:
             surveyed = {}
         return {name: surveyed.get(name) or self._status(name) for name in names}
 
     def _status(self, name: str) -> MailboxStatus | ItemError:
         try:
-            return self._request(lambda session: session.status(name))
+            return self.pool.request(lambda session: session.status(name))
         except ItemError as error:
             return error
 
@@ -175,13 +172,13 @@ class Changes:
             if name in selected:
                 continue
             if name not in existing:
-                yield from no_longer_listed(self._known, name, is_deleted=True)
+                yield from no_longer_listed(self.known, name, is_deleted=True)
                 yield Checkpoint({_mark(name): None})
             elif self._marks.get(_mark(name)) != _CLOSED:
                 # The skips may be recorded only in part. Without a mark, the folder is compared again if it is selected
                 # before that.
                 yield Checkpoint({_mark(name): None})
-                yield from no_longer_listed(self._known, name, is_deleted=False)
+                yield from no_longer_listed(self.known, name, is_deleted=False)
                 yield Checkpoint({_mark(name): _CLOSED})
         for key in self._marks:
             name = key.removeprefix(_FOLDER)
@@ -195,12 +192,12 @@ class Changes:
 
     @cached_property
     def _containers(self) -> Set[str]:
-        return self._known.containers()
+        return self.known.containers()
 
     @cached_property
     def _failing_folders(self) -> Set[str]:
         """The items that stand for folders that were unreadable in the last listing."""
-        return self._known.within(_ACCOUNT).keys() if _ACCOUNT in self._containers else set()
+        return self.known.within(_ACCOUNT).keys() if _ACCOUNT in self._containers else set()
 
     # One folder
 
@@ -220,23 +217,10 @@ class Changes:
         mark = MailboxMark.read(self._marks.get(_mark(name)))
         return _FolderComparison(self, name, status, None if mark is None or mark.validity != status.validity else mark)
 
-    def request(self, name: str, status: MailboxStatus, operation: Callable[[ImapSession], T]) -> T:
-        """Run a request on an opened folder. Raises Vanished if the folder was renumbered since its status was read."""
-
-        def in_folder(session: ImapSession) -> T:
-            session.open(name, status.validity)
-            return operation(session)
-
-        return self._request(in_folder)
-
-    def known(self, name: str) -> Mapping[str, KnownItem]:
-        """Return the known items of a folder."""
-        return self._known.within(name)
-
     @cached_property
     def identities(self) -> Set[str]:
         """The identities of the source's items; empty if there were no items before this listing."""
-        return self._known.identities() if self._containers else frozenset()
+        return self.known.identities() if self._containers else frozenset()
 
     @property
     def is_first(self) -> bool:
@@ -272,17 +256,13 @@ class Changes:
             yield file, ""
             if file.is_message and file.size <= self._max_bytes:
                 try:
-                    part = self.request(name, status, partial(ImapSession.part, uid=message.uid, number=file.part))
+                    one_part = partial(ImapSession.part, uid=message.uid, number=file.part)
+                    part = self.pool.in_folder(name, status.validity, one_part)
                     contained = list(inner(part[1], file.part)) if part else []
                 except (FetchFailed, ParseError):
                     continue  # The fetch of the file itself reports it.
                 for each in contained:
                     yield File(each.part, each.media_type, each.size), file.part
-
-    @property
-    def deep(self) -> bool:
-        """Whether everything is compared again."""
-        return self._deep
 
     def _sized(self, item: Item) -> Change:
         return Skip(item, SkipReason.TOO_LARGE) if (item.size or 0) > self._max_bytes else Upsert(item)
@@ -412,7 +392,7 @@ class _FolderComparison:
 
     @cached_property
     def _known_items(self) -> dict[str, MessageAddress | None]:
-        return {locator: parse_locator(locator) for locator in self._changes.known(self._name)}
+        return {locator: parse_locator(locator) for locator in self._changes.known.within(self._name)}
 
     def _missing(self, present: Sequence[int]) -> Iterator[Change]:
         existing = set(present)
@@ -436,7 +416,7 @@ class _FolderComparison:
         return self._request(lambda session: list(session.uids(first, last, since, before))) if first <= last else []
 
     def _request(self, operation: Callable[[ImapSession], T]) -> T:
-        return self._changes.request(self._name, self._status, operation)
+        return self._changes.pool.in_folder(self._name, self._status.validity, operation)
 
 
 def _parts(all_of: Sequence[T], allowed: int) -> Iterator[list[T]]:

@@ -40,14 +40,14 @@ class _Bounded(imaplib.IMAP4):
         self._bytes = self._lines = 0
 
     def read(self, size: int) -> bytes:
-        """Read a literal as imaplib does. Raises TooMuch before reading if a limit is exceeded."""
+        """Read a literal as imaplib does. Raises LimitExceeded before reading if a limit is exceeded."""
         if size > self.most_literal:
             raise LimitExceeded(f"a literal of {size} bytes, {self.most_literal} allowed")
         self._count(size)
         return super().read(size)
 
     def readline(self) -> bytes:
-        """Read a line as imaplib does. Raises TooMuch if a limit is exceeded."""
+        """Read a line as imaplib does. Raises LimitExceeded if a limit is exceeded."""
         line = bytes(self.file.readline(MOST_LINE + 1))  # type: ignore[arg-type]  # the file is binary
         if len(line) > MOST_LINE:
             raise LimitExceeded(f"a line of more than {MOST_LINE} bytes")

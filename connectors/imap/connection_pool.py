@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from catchment.errors import ItemError, SourceUnavailable
 from catchment.pacing import Pace
@@ -19,46 +19,47 @@ MOST = 2
 T = TypeVar("T")
 
 
-class Requester(Protocol):
-    """Runs an operation on some connection and returns its result. `cost`: the number of requests that it makes."""
-
-    def __call__(self, operation: Callable[[ImapSession], T], *, cost: int = 1) -> T: ...
-
-
 class Pool:
-    """Runs operations on idle connections. Thread-safe. Only the settings are pickled."""
+    """Runs operations on idle connections. Thread-safe."""
 
-    def __init__(self, settings: ImapSettings, seconds: float, max_bytes: int) -> None:
-        """`seconds` and `max_bytes` as for `ImapSession`."""
-        self._arguments = (settings, seconds, max_bytes)
+    def __init__(self, settings: ImapSettings, pace: Callable[[], Pace], seconds: float, max_bytes: int) -> None:
+        """`pace` returns the current pace; `seconds` and `max_bytes` as for `ImapSession`."""
         self.login = Login(settings)
+        self._pace = pace
+        self._limits = (seconds, max_bytes)
         self._idle: list[ImapSession] = []
         self._slots = threading.BoundedSemaphore(MOST)
 
-    def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:
-        return Pool, self._arguments
-
-    def request(self, pace: Pace, operation: Callable[[ImapSession], T], cost: int = 1) -> T:
-        """Run an operation; retry it once on a new connection if the connection was lost."""
+    def request(self, operation: Callable[[ImapSession], T], *, cost: int = 1) -> T:
+        """Run an operation; retry it once on a new connection if the connection was lost. `cost`: number of its requests."""
         with self._slots:
             try:
-                return self._run(pace, cost, self._take_idle(), operation)
+                return self._run(cost, self._take_idle(), operation)
             except SourceUnavailable:
                 # Servers close idle connections, and restart.
                 self._drop_all()
-            return self._run(pace, cost, None, operation)
+            return self._run(cost, None, operation)
+
+    def in_folder(self, folder: str, validity: int, operation: Callable[[ImapSession], T]) -> T:
+        """Run an operation on an open folder. Raises Vanished if its messages were renumbered since `validity`."""
+
+        def in_open_folder(session: ImapSession) -> T:
+            session.open(folder, validity)
+            return operation(session)
+
+        return self.request(in_open_folder)
 
     def connect(self) -> ImapSession:
         """Return an additional connection, which the caller must close."""
-        return ImapSession(self.login, *self._arguments[1:])
+        return ImapSession(self.login, *self._limits)
 
     def close(self) -> None:
         """Log out. The next operation connects again."""
         while session := self._take_idle():
             session.close()
 
-    def _run(self, pace: Pace, cost: int, session: ImapSession | None, operation: Callable[[ImapSession], T]) -> T:
-        with pace.transfer(cost):
+    def _run(self, cost: int, session: ImapSession | None, operation: Callable[[ImapSession], T]) -> T:
+        with self._pace().transfer(cost):
             session = session or self.connect()
             try:
                 result = operation(session)

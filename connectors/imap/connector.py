@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, SourceUnavailable
@@ -21,8 +21,6 @@ from connectors.imap.settings import ImapSettings
 
 _RENEWED_SECONDS = 600.0
 """Servers may close connections idle for 30 minutes (RFC 2177); home routers close them earlier."""
-
-T = TypeVar("T")
 
 
 class Imap:
@@ -41,9 +39,9 @@ class Imap:
         limits = settings.policy(self.policy).limits
         self._max_bytes = limits.max_bytes
         self._watching: ImapSession | None = None
-        self._pool = Pool(settings, limits.stall_seconds, self._max_bytes)
         self.pace = Pace()
-        self._reader = MessageReader(self._request)
+        self._pool = Pool(settings, lambda: self.pace, limits.stall_seconds, self._max_bytes)
+        self._reader = MessageReader(self._pool)
 
     def __reduce__(self) -> tuple[type[Imap], tuple[Any, ...]]:
         return Imap, (self._settings,)
@@ -63,7 +61,7 @@ class Imap:
     def probe(self) -> str:
         """Connect and describe the account in one line: folders, messages, encryption, extensions."""
         try:
-            return self._request(self._describe)
+            return self._pool.request(self._describe)
         except FetchFailed as error:
             raise SourceUnavailable(f"folders cannot be listed: {error}") from error
         finally:
@@ -113,10 +111,7 @@ class Imap:
         self._pool.close()
 
     def _listing(self, known: Known, *, deep: bool = False) -> Changes:
-        return Changes(self._settings, self._request, known, self._max_bytes, self._pool.login, deep=deep)
-
-    def _request(self, operation: Callable[[ImapSession], T], *, cost: int = 1) -> T:
-        return self._pool.request(self.pace, operation, cost)
+        return Changes(self._settings, self._pool, known, self._max_bytes, deep=deep)
 
     def _selected(self, session: ImapSession, folders: list[MailFolder]) -> list[str]:
         return sorted(folder.name for folder in select_folders(self._settings, folders, by_label=session.has_labels))

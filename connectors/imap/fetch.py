@@ -10,8 +10,7 @@ from catchment.content.normalize.mail import envelope
 from catchment.content.normalize.mail.attachments import MESSAGES, Attachment, attachments, inner, single
 from catchment.errors import FetchFailed, Skipped, SkipReason, Vanished
 from catchment.model import Item, RawContent
-from connectors.imap.connection import ImapSession
-from connectors.imap.connection_pool import Requester
+from connectors.imap.connection_pool import Pool
 from connectors.imap.errors import ResponseTooLarge
 from connectors.imap.names import MessageAddress, parse_locator
 
@@ -20,12 +19,21 @@ _AHEAD_BYTES = 4_000_000
 _REMOVED = "no longer in its folder; the next sync checks whether it was moved or deleted"
 
 
+class _ReadAhead(threading.local):
+    """The items that a thread expects, and the messages that it has read already; `alone`: it reads only one at a time."""
+
+    def __init__(self) -> None:
+        self.expected: list[Item] = []
+        self.bodies: dict[MessageAddress, bytes | None] = {}
+        self.alone = False
+
+
 class MessageReader:
     """Reads items. Each thread has its own expected items and its own cache."""
 
-    def __init__(self, request: Requester) -> None:
-        self._request = request
-        self._local = threading.local()
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._local = _ReadAhead()
 
     def expect(self, items: Sequence[Item]) -> None:
         """Announce the items that this thread will read next, in this order."""
@@ -46,7 +54,7 @@ class MessageReader:
     def _file(self, address: MessageAddress, item: Item) -> RawContent:
         whole = address._replace(part="")
         file = None
-        if whole in self._bodies or self._is_expected(whole):
+        if whole in self._local.bodies or self._is_expected(whole):
             message = self._body(whole)
             file = next((file for file in attachments(message) if file.part == address.part), None)
         if file is None:
@@ -68,13 +76,10 @@ class MessageReader:
         """Return the header of a message and a file, from the attached message in part `within` if the server does not number
         the file."""
         part = within or address.part
-
-        def operation(session: ImapSession) -> tuple[bytes, bytes] | None:
-            session.open(address.folder, address.validity)
-            return session.part(address.uid, part)
-
         try:
-            response = self._request(operation)
+            response = self._pool.in_folder(
+                address.folder, address.validity, lambda session: session.part(address.uid, part)
+            )
         except ResponseTooLarge:
             raise Skipped(SkipReason.TOO_LARGE) from None
         if response is None:
@@ -85,22 +90,18 @@ class MessageReader:
         return header, next(file for file in inner(entity, part) if file.part == address.part)
 
     def _body(self, address: MessageAddress) -> bytes:
-        if address not in self._bodies:
+        if address not in self._local.bodies:
             self._local.bodies = self._read(address, self._ahead(address))
-        body = self._bodies[address]
+        body = self._local.bodies[address]
         if body is None:
             raise Vanished(_REMOVED)
         return body
 
     def _read(self, address: MessageAddress, ahead: Sequence[MessageAddress]) -> dict[MessageAddress, bytes | None]:
         """Read messages in one request; only the first if another turns out larger than announced. Raises Skipped."""
-
-        def operation(session: ImapSession) -> dict[int, bytes]:
-            session.open(address.folder, address.validity)
-            return session.bodies([address.uid for address in ahead])
-
+        uids = [message.uid for message in ahead]
         try:
-            bodies = self._request(operation)
+            bodies = self._pool.in_folder(address.folder, address.validity, lambda session: session.bodies(uids))
         except ResponseTooLarge:
             if len(ahead) == 1:
                 raise Skipped(SkipReason.TOO_LARGE) from None
@@ -110,10 +111,10 @@ class MessageReader:
 
     def _ahead(self, address: MessageAddress) -> list[MessageAddress]:
         """Return this message and the expected ones after it in its folder, up to the size of one request."""
-        if getattr(self._local, "alone", False):
+        if self._local.alone:
             return [address]
         messages, size = [address], 0
-        expected: list[Item] = getattr(self._local, "expected", [])
+        expected = self._local.expected
         places = [parse_locator(item.locator) for item in expected]
         start = places.index(address) if address in places else len(places)
         following = zip(expected[start:], places[start:], strict=True)
@@ -126,9 +127,4 @@ class MessageReader:
         return messages
 
     def _is_expected(self, address: MessageAddress) -> bool:
-        return any(item.locator == address.locator for item in getattr(self._local, "expected", []))
-
-    @property
-    def _bodies(self) -> dict[MessageAddress, bytes | None]:
-        bodies: dict[MessageAddress, bytes | None] = getattr(self._local, "bodies", {})
-        return bodies
+        return any(item.locator == address.locator for item in self._local.expected)
