@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -428,3 +428,15 @@ class DocumentCopy:
     def named(self, *kinds: EntityKind) -> list[str]:
         """Return the values of its entities of these kinds, sorted, each once."""
         return sorted({entity.value for entity in self.entities if entity.kind in kinds})
+
+    def columns(self) -> dict[str, Any]:
+        """Return it as a row of a table, without its links, passages and embeddings. docs/sinks.md has names and order."""
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name not in _OTHER_TABLES},
+            "tags": self.named(EntityKind.TAG),
+            "people": self.named(EntityKind.PERSON),
+            "addresses": self.named(EntityKind.EMAIL),
+        }
+
+
+_OTHER_TABLES = ("links", "entities", "chunks", "vectors")

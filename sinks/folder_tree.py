@@ -36,9 +36,8 @@ class SinkTree:
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of a file, folder or link; None if there is none."""
-        *folders, last = name.split("/")
         try:
-            with self._folder(folders) as folder:
+            with self._parent(name) as (folder, last):
                 return os.stat(last, dir_fd=folder, follow_symlinks=False)
         except OSError as error:
             if error.errno not in _ABSENT:
@@ -48,8 +47,7 @@ class SinkTree:
     @contextmanager
     def reading(self, name: str) -> Iterator[BinaryIO]:
         """Open a regular file."""
-        *folders, last = name.split("/")
-        with self._folder(folders) as folder:
+        with self._parent(name) as (folder, last):
             # A pipe would be waited for.
             handle = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with os.fdopen(handle, "rb") as file:
@@ -83,8 +81,7 @@ class SinkTree:
         status = self.status(name)
         if status is None or not stat.S_ISREG(status.st_mode):
             return False
-        *folders, last = name.split("/")
-        with self._folder(folders) as folder:
+        with self._parent(name) as (folder, last):
             os.rename(last, _named(number), src_dir_fd=folder, dst_dir_fd=self._unfinished)
         return True
 
@@ -92,27 +89,23 @@ class SinkTree:
         """Give the unfinished file with this number its name, in place of another file or link."""
         if len(os.fsencode(name)) > self._longest:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        *folders, last = name.split("/")
-        with self._folder(folders, create=True) as folder:
+        with self._parent(name, create=True) as (folder, last):
             os.rename(_named(number), last, src_dir_fd=self._unfinished, dst_dir_fd=folder)
             if flushed:
                 _flush(folder)
 
     def remove(self, name: str) -> None:
         """Remove a file or a link, if there is one."""
-        *folders, last = name.split("/")
         status = self.status(name)
         if status is not None and not stat.S_ISDIR(status.st_mode):
-            with self._folder(folders) as folder:
+            with self._parent(name) as (folder, last):
                 os.unlink(last, dir_fd=folder)
 
     def remove_empty(self, name: str) -> None:
         """Remove the folders of a removed file that have become empty."""
-        folders = name.split("/")[:-1]
-        while folders:
-            last = folders.pop()
+        while name := name.rpartition("/")[0]:
             try:
-                with self._folder(folders) as folder:
+                with self._parent(name) as (folder, last):
                     os.rmdir(last, dir_fd=folder)
             except OSError:
                 return
@@ -125,17 +118,19 @@ class SinkTree:
             os.unlink(name, dir_fd=self._unfinished)
 
     @contextmanager
-    def _folder(self, parts: list[str], *, create: bool = False) -> Iterator[int]:
+    def _parent(self, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """Open the folder of a name, and yield it with the last part of the name."""
+        *folders, last = name.split("/")
         handle = os.dup(self._root)
         try:
-            for part in parts:
+            for part in folders:
                 if create:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=handle)
                 inner = os.open(part, _FOLDER, dir_fd=handle)
                 os.close(handle)
                 handle = inner
-            yield handle
+            yield handle, last
         finally:
             os.close(handle)
 

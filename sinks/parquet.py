@@ -15,7 +15,7 @@ from sinks.folder import MARK, translated
 from sinks.shards import JsonFile, JsonLines, is_own, own_file, unlinked, writing_file
 
 _TYPES = {
-    **dict.fromkeys(("id",), "BIGINT"),
+    "id": "BIGINT",
     **dict.fromkeys(("version", "source", "kind", "item", "title", "media_type", "language", "author"), "VARCHAR"),
     **dict.fromkeys(("created", "modified"), "TIMESTAMPTZ"),
     "text": "VARCHAR",

@@ -13,7 +13,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
-from catchment.model import DocumentCopy, EntityKind
+from catchment.model import DocumentCopy
 from catchment.runtime import addresses
 
 _CREATE = """
@@ -148,24 +148,8 @@ def _translated() -> Iterator[None]:
 
 
 def _document(document: DocumentCopy) -> tuple[Any, ...]:
-    return (
-        document.id,
-        document.version,
-        document.source,
-        document.kind,
-        _clean(document.item),
-        _clean(document.title),
-        document.media_type,
-        document.language,
-        document.author and _clean(document.author),
-        document.created,
-        document.modified,
-        _clean(document.text),
-        Jsonb(_cleaned(document.properties)),
-        Jsonb(_cleaned(document.metadata)),
-        [*map(_clean, document.aliases)],
-        *([*map(_clean, document.named(kind))] for kind in (EntityKind.TAG, EntityKind.PERSON, EntityKind.EMAIL)),
-    )
+    row = {name: _cleaned(value) for name, value in document.columns().items()}
+    return (*(row | {name: Jsonb(row[name]) for name in ("properties", "metadata")}).values(),)
 
 
 def _chunks(document: DocumentCopy) -> Iterator[tuple[Any, ...]]:

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
 from catchment.errors import Refused
-from catchment.model import DocumentCopy, EntityKind
+from catchment.model import DocumentCopy
 from catchment.runtime import atomic_files
 from sinks.folder import MARK, prepare, read_stamp, translated, write_stamp
 
@@ -128,34 +128,12 @@ class JsonFile:
 
 def line(document: DocumentCopy) -> bytes:
     """Return a document as a line of JSON. Its keys and their order are documented in docs/sinks.md."""
-    fields: dict[str, Any] = {
-        **{name: getattr(document, name) for name in _PLAIN},
-        "tags": document.named(EntityKind.TAG),
-        "people": document.named(EntityKind.PERSON),
-        "addresses": document.named(EntityKind.EMAIL),
+    fields = {
+        **document.columns(),
         "links": [link._asdict() for link in document.links],
         "chunks": [chunk._asdict() for chunk in document.chunks],
     }
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z, default=str)
-
-
-_PLAIN = (
-    "id",
-    "version",
-    "source",
-    "kind",
-    "item",
-    "title",
-    "media_type",
-    "language",
-    "author",
-    "created",
-    "modified",
-    "text",
-    "properties",
-    "metadata",
-    "aliases",
-)
 
 
 def unlinked(path: Path) -> Path:
