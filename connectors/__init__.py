@@ -29,11 +29,7 @@ def connector_class(kind: str) -> type[Connector]:
     try:
         module, _, name = _CLASSES[kind].partition(":")
     except KeyError:
-        raise BadInput(_unknown(kind)) from None
+        remedy = did_you_mean(kind.replace("-", "_"), _CLASSES, f"choose one of {', '.join(_CLASSES)}")
+        raise BadInput(f"unknown kind of source {kind!r}; {remedy}") from None
     connector: type[Connector] = getattr(import_module(module), name)
     return connector
-
-
-def _unknown(kind: str) -> str:
-    remedy = did_you_mean(kind.replace("-", "_"), _CLASSES, f"choose one of {', '.join(_CLASSES)}")
-    return f"unknown kind of source {kind!r}; {remedy}"

@@ -8,6 +8,7 @@ between documents are derived from these, in both directions, whenever one of th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import getaddresses
@@ -125,14 +126,12 @@ def _put(transaction: neo4j.ManagedTransaction, changed: Sequence[DocumentCopy],
     about = "confidence: row.confidence, source: row.source, version: row.version"
     rows = [row for each in changed for row in _references(each)]
     run(f"{match} MERGE (n:Name {{key: row.key}}) CREATE (d)-[:REFERS {{type: row.type, {about}}}]->(n)", rows=rows)
-    for label in ("Tag", "Person", "Address"):
-        for relation in ("TAGGED", "MENTIONS", "SENT_BY"):
-            rows = [
-                row for each in changed for row in _mentions(each) if (row["label"], row["type"]) == (label, relation)
-            ]
-            if rows:
-                node = f"MERGE (n:{label} {{key: row.key}})"
-                run(f"{match} {node} CREATE (d)-[:{relation} {{{about}}}]->(n)", rows=rows)
+    mentions = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    for row in (row for each in changed for row in _mentions(each)):
+        mentions[row["label"], row["type"]].append(row)
+    for (label, relation), rows in mentions.items():
+        node = f"MERGE (n:{label} {{key: row.key}})"
+        run(f"{match} {node} CREATE (d)-[:{relation} {{{about}}}]->(n)", rows=rows)
     for relation in _BETWEEN:
         for end in ("a", "b"):
             run(

@@ -145,13 +145,10 @@ class GitHub:
         """Return the selected repositories with the host's facts about them. With git alone, only names are known."""
         if self._api.is_needed:
             return self._api.find(known.marks())
-        if self._settings.clone is not None:
-            return FoundRepositories([Repository(clone_name(self._settings.clone.name))], {"": self._root()}, {})
-        return FoundRepositories([Repository(name) for name in self._settings.repositories], {"": self._root()}, {})
-
-    def _root(self) -> str:
         clone = self._settings.clone
-        return self._settings.host if clone is None else self._clone(clone).identity()
+        names = self._settings.repositories if clone is None else (clone_name(clone.name),)
+        root = self._settings.host if clone is None else self._clone(clone).identity()
+        return FoundRepositories([Repository(name) for name in names], {"": root}, {})
 
     def _listings_of(self, repository: Repository) -> Iterator[RepositoryListing]:
         """Yield the listings of a repository, in the order in which they run."""

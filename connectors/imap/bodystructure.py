@@ -62,37 +62,33 @@ def _walk(node: Any, number: str, depth: int) -> Iterator[File | None]:
         yield None
         return
     own = number or "1"
-    leaf = _Leaf(node)
-    yield leaf.file(own, is_root=not number)
-    if leaf.is_message and len(node) > 8:
+    is_message = _is_message(node)
+    yield _file(node, own, is_message=is_message, is_root=not number)
+    if is_message:
         inner = node[8]
         multipart = isinstance(inner, tuple) and bool(inner) and isinstance(inner[0], (list, tuple))
         yield from _walk(inner, own if multipart else f"{own}.1", depth + 1)
 
 
-class _Leaf:
-    """A single part, or an attached message."""
+def _is_message(node: Any) -> bool:
+    """Return whether a part is an attached message, with its structure."""
+    return f"{_text(node[0])}/{_text(node[1])}" in ("message/rfc822", "message/global") and len(node) > 9
 
-    def __init__(self, node: Any) -> None:
-        declared = f"{_text(node[0])}/{_text(node[1])}"
-        self.media_type = declared if _TYPE.fullmatch(declared) else "application/octet-stream"
-        self.is_message = self.media_type in ("message/rfc822", "message/global") and len(node) > 9
-        encoding, self._size = _text(node[5]), node[6] if isinstance(node[6], int) else 0
-        if encoding == "base64":
-            self._size = self._size * _BYTES // _LETTERS
-        index = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
-        disposition: tuple[Any, ...] = node[index] if len(node) > index and isinstance(node[index], tuple) else ()
-        kind, parameters, *_ = (*disposition, None, None)
-        self._disposition = _text(kind)
-        names = [*_values(parameters, "filename"), *_values(node[2], "name")]
-        self._named = bool(names)
-        self._is_message_file = any(is_message_file(self.media_type, _text(name)) for name in names)
 
-    def file(self, number: str, *, is_root: bool) -> File | None:
-        has_file = is_file(
-            self.media_type, disposition=self._disposition, named=self._named, empty=self._size == 0, is_root=is_root
-        )
-        return File(number, self.media_type, self._size, self._is_message_file) if has_file else None
+def _file(node: Any, number: str, *, is_message: bool, is_root: bool) -> File | None:
+    """Return the file in a single part, or in an attached message; None if the part is none."""
+    declared = f"{_text(node[0])}/{_text(node[1])}"
+    media_type = declared if _TYPE.fullmatch(declared) else "application/octet-stream"
+    size = node[6] if isinstance(node[6], int) else 0
+    if _text(node[5]) == "base64":
+        size = size * _BYTES // _LETTERS
+    index = 11 if is_message else 9 if media_type.startswith("text/") else 8
+    disposition: tuple[Any, ...] = node[index] if len(node) > index and isinstance(node[index], tuple) else ()
+    kind, parameters, *_ = (*disposition, None, None)
+    names = [*_values(parameters, "filename"), *_values(node[2], "name")]
+    if not is_file(media_type, disposition=_text(kind), named=bool(names), empty=size == 0, is_root=is_root):
+        return None
+    return File(number, media_type, size, any(is_message_file(media_type, _text(name)) for name in names))
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from imapclient import SocketTimeout
@@ -281,7 +280,8 @@ class ImapSession:
 
 
 def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
-    context = None if settings.security == "none" else _tls_context(settings.ca_file)
+    # Loads all system certificates, which takes 30 ms.
+    context = None if settings.security == "none" else tolerant(ssl.create_default_context(cafile=settings.ca_file))
     tls = settings.security == "tls"
     port = settings.server_port
     client = BoundedClient(settings.host, port, ssl=tls, ssl_context=context if tls else None, timeout=timeout)
@@ -297,11 +297,6 @@ def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
             )
         client.starttls(context)
     return client
-
-
-def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    # Loads all system certificates, which takes 30 ms.
-    return tolerant(ssl.create_default_context(cafile=ca_file))
 
 
 def _checked(response: tuple[str, list[Any]]) -> list[Any]:

@@ -108,34 +108,22 @@ def _host(scheme: str, authority: str) -> str:
     port = (match[2] or "").lstrip("0")
     if match[2] and not 0 < int(match[2]) < 65536:
         raise _invalid("has an invalid port")
-    host = _address_of_machine(match[1]) if match[1].startswith("[") else _name(match[1])
+    try:
+        host = f"[{ipaddress.IPv6Address(match[1][1:-1])}]" if match[1].startswith("[") else _name(match[1])
+    except ValueError as error:
+        raise _invalid("has an invalid host") from error
     return f"{host}:{port}" if port and port != _PORTS[scheme] else host
 
 
-def _address_of_machine(literal: str) -> str:
-    try:
-        return f"[{ipaddress.IPv6Address(literal[1:-1])}]"
-    except ValueError as error:
-        raise _invalid("has an invalid host") from error
-
-
 def _name(host: str) -> str:
-    """Return a name as DNS spells it, or an IPv4 address."""
-    try:
-        name = host.lower().removesuffix(".")
-        if len(name) <= _MOST_HOST and (not name.isascii() or "xn--" in name):
-            name = idna.encode(host, uts46=True).decode("ascii").removesuffix(".")
-    except UnicodeError as error:
-        raise _invalid("has an invalid host") from error
+    """Return a name as DNS spells it, or an IPv4 address. Raises ValueError."""
+    name = host.lower().removesuffix(".")
+    if len(name) <= _MOST_HOST and (not name.isascii() or "xn--" in name):
+        name = idna.encode(host, uts46=True).decode("ascii").removesuffix(".")
     if len(name) > _MOST_HOST or not _HOST.fullmatch(name):
-        raise _invalid("has an invalid host")
-    if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        # The resolver takes 2130706433, 0x7f.1 and 127.1 for 127.0.0.1.
-        try:
-            return str(ipaddress.IPv4Address(name))
-        except ValueError as error:
-            raise _invalid("has an invalid host") from error
-    return name
+        raise ValueError(name)
+    # The resolver takes 2130706433, 0x7f.1 and 127.1 for 127.0.0.1.
+    return str(ipaddress.IPv4Address(name)) if _NUMBER.fullmatch(name.rpartition(".")[2]) else name
 
 
 def _encoded(text: str, safe: str) -> str:

@@ -26,17 +26,17 @@ class WebMarks:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.known = known
-        self._saved: dict[str, str | None] = {}
+        self._saved: dict[str, str | None] = dict(known)
         self._changed: dict[str, str | None] = {}
 
     def get(self, key: str) -> str | None:
         """Return the value that a mark has now."""
-        return self._changed[key] if key in self._changed else self._stored(key)
+        return self._changed.get(key, self._saved.get(key))
 
     def set(self, key: str, value: str | None) -> None:
         """Change a mark with the next checkpoint. None removes it."""
         self._changed[key] = value
-        if self._stored(key) == value:
+        if self._saved.get(key) == value:
             del self._changed[key]
 
     def take(self) -> dict[str, str | None]:
@@ -47,8 +47,5 @@ class WebMarks:
 
     def begin_with(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield the marks with this prefix, without it, and their values, as of now."""
-        keys = {key for key in chain(self.known, self._saved, self._changed) if key.startswith(prefix)}
+        keys = {key for key in chain(self._saved, self._changed) if key.startswith(prefix)}
         yield from ((key.removeprefix(prefix), value) for key in sorted(keys) if (value := self.get(key)) is not None)
-
-    def _stored(self, key: str) -> str | None:
-        return self._saved[key] if key in self._saved else self.known.get(key)
