@@ -37,10 +37,9 @@ from connectors.web.store import (
     ResponseStore,
     StoredResponse,
     feeds_in,
-    joined_version,
+    page_with_entries,
     parts_of,
     stored_entry,
-    summary_of,
     version_of,
 )
 from connectors.web.web_listing import WebListing
@@ -190,13 +189,7 @@ class WebConnector:
         version = looks.digest(response.body, response.media_type)
         if version != page and not is_unread:
             raise StillChanging("the page changed since it was listed; the next sync reads it")
-        return StoredResponse(
-            item.locator,
-            present(),
-            response,
-            joined_version(version, entries),
-            summary=summary_of(entries),
-        )
+        return page_with_entries(item.locator, present(), response, version, entries)
 
     def _entry_of(self, item: Item, feed: str, entry_id: str) -> FeedEntry:
         """Return the entry that names an item, from the stored feed, or else from a new response of the feed."""

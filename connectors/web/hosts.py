@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -125,33 +124,26 @@ class Hosts:
         store: ResponseStore,
         clock: Callable[[], datetime],
     ) -> None:
-        self._settings = settings
+        self._every = settings.every_seconds
         self._pace = pace
         self._parse = parse
         self._store = store
         self._clock = clock
         self._robots: dict[str, bytes] = {}
         self._delays: dict[str, float] = {}
-
-    @cached_property
-    def client(self) -> WebClient:
-        """The client of all hosts; made at the first request."""
-        return WebClient(
-            self._settings.allowed, self._pace, self._limits, contact=self._settings.contact, refresh=self._leads_to
-        )
+        self._client = WebClient(settings.allowed, pace, self._limits, contact=settings.contact, refresh=self._leads_to)
 
     def get(self, request: PageRequest) -> WebResponse:
         """Ask for an address under the robots.txt of its host. Raises as `WebClient.get`, and RobotsForbid."""
         with self._pace().intake():
-            return self.client.get(*request)
+            return self._client.get(*request)
 
     def close(self) -> None:
-        if "client" in self.__dict__:
-            self.client.close()
+        self._client.close()
 
     def every(self, address: str) -> float:
         """Return the seconds between two requests to the host: the setting, or a longer delay in its robots.txt, if known."""
-        return max(self._settings.every_seconds, self._delays.get(urljoin(address, _ROBOTS), 0))
+        return max(self._every, self._delays.get(urljoin(address, _ROBOTS), 0))
 
     def _leads_to(self, response: WebResponse, header: str) -> str:
         """Return the address to which a page leads at once, or ""."""
@@ -193,7 +185,7 @@ class Hosts:
         """Return the rules, empty if the host has none. Raises SourceUnavailable if they cannot be read now."""
         try:
             # Rules that lead elsewhere need no rules for that place (RFC 9309, 2.3.1.2).
-            response = self.client.get(place, limits=self._limits_without_robots)
+            response = self._client.get(place, limits=self._limits_without_robots)
         except (AccessDenied, HostNotAllowed):
             return b""
         except ItemError:

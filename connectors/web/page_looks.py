@@ -29,9 +29,9 @@ from connectors.web.store import (
     feed_attributes,
     feeds_in,
     joined_version,
+    page_with_entries,
     parts_of,
     stored_entry,
-    summary_of,
     version_of,
 )
 
@@ -287,14 +287,7 @@ class PageLooks:
                 del self.targets[target.locator]
             return
         entries = self._entries_of(target)
-        stored_page = StoredResponse(
-            target.locator,
-            now,
-            response,
-            joined_version(answer.text, entries),
-            replaces=target.content_hash,
-            summary=summary_of(entries),
-        )
+        stored_page = page_with_entries(target.locator, now, response, answer.text, entries, target.content_hash)
         self._run.pages.put(stored_page)
         yield from self._record_new(target, stored_page)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -81,12 +81,14 @@ class WebSettings(SourceSettings):
     @field_validator("addresses")
     @classmethod
     def _are_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(_valid(_address), addresses)))
+        with _explained():
+            return tuple(dict.fromkeys(map(_address, addresses)))
 
     @field_validator("hosts")
     @classmethod
     def _are_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(_valid(_host), hosts)))
+        with _explained():
+            return tuple(dict.fromkeys(map(_host, hosts)))
 
     def locator_of_address(self, address: str) -> str | None:
         with suppress(BadInput):
@@ -122,16 +124,13 @@ def read_addresses(path: Path) -> SeedAddresses:
         raise BadInput(f"{path.name!r}: {error}") from None
 
 
-def _valid(read: Callable[[str], str]) -> Callable[[str], str]:
-    """Return `read` with the exception that a validator may raise."""
-
-    def reading(text: str) -> str:
-        try:
-            return read(text)
-        except BadInput as error:
-            raise ValueError(str(error)) from error
-
-    return reading
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise the exception that a validator may raise, in place of BadInput."""
+    try:
+        yield
+    except BadInput as error:
+        raise ValueError(str(error)) from error
 
 
 def _address(text: str) -> str:

@@ -125,9 +125,18 @@ def stored_entry(
     )
 
 
-def summary_of(entries: Sequence[FeedEntry]) -> str:
-    """Return the texts of feeds about a page, as `RawContent.summary`."""
-    return SUMMARY_END.join(dict.fromkeys(map(_titled, entries)))
+def page_with_entries(
+    locator: str,
+    request_time: datetime,
+    response: WebResponse,
+    text: str,
+    entries: Sequence[FeedEntry],
+    replaces: str | None = None,
+) -> StoredResponse:
+    """Return the response of a page with the entries that name it. `text`: the hash of its text."""
+    summary = SUMMARY_END.join(dict.fromkeys(map(_titled, entries)))
+    version = joined_version(text, entries)
+    return StoredResponse(locator, request_time, response, version, replaces=replaces, summary=summary)
 
 
 def _titled(entry: FeedEntry, *more: str) -> str:

@@ -24,7 +24,6 @@ _PATHS = {
     EntryKind.COMMENT: "issues/comments?",
     EntryKind.REVIEW: "pulls/comments?",
 }
-_SINGLE = {EntryKind.CONVERSATION: "issues", EntryKind.COMMENT: "issues/comments", EntryKind.REVIEW: "pulls/comments"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,8 @@ class Feed:
 
     def fetch(self, number: str) -> Entry:
         """Return an issue by number, or a comment by id. Raises Vanished."""
-        data = self._client.get(f"/repos/{self._repository}/{_SINGLE[self.kind]}/{number}").data
+        path = _PATHS[self.kind].partition("?")[0]
+        data = self._client.get(f"/repos/{self._repository}/{path}/{number}").data
         return self._client.parse(self.kind, self._repository, [data])[0]
 
     def comments_on(self, number: int) -> Iterator[Entry]:

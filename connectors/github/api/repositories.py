@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from catchment.errors import Vanished
@@ -49,10 +50,14 @@ class Api:
 
     def __init__(self, settings: GitHubSettings, pace: Callable[[], Pace], seconds: float) -> None:
         self._settings = settings
-        self._floor = f"{settings.since}T00:00:00Z" if settings.since else ""
         self._client = ApiClient(settings, pace, seconds)
         self._cache = EntryCache()
-        self._listings: dict[str, Conversations | Releases] = {}
+        floor = f"{settings.since}T00:00:00Z" if settings.since else ""
+        # Each is made once: it knows what its threads expect.
+        self._conversations = cache(
+            partial(Conversations, self._client, include=settings.include, floor=floor, cache=self._cache)
+        )
+        self._releases = cache(partial(Releases, self._client, floor=floor, cache=self._cache))
 
     @property
     def is_needed(self) -> bool:
@@ -102,14 +107,3 @@ class Api:
         """Close connections and drop cached entries; may be called again."""
         self._client.close()
         self._cache.clear()
-
-    def _conversations(self, repository: str) -> Conversations | Releases:
-        return self._listings.setdefault(
-            f"{repository}#",
-            Conversations(self._client, repository, self._settings.include, self._floor, self._cache),
-        )
-
-    def _releases(self, repository: str) -> Conversations | Releases:
-        return self._listings.setdefault(
-            f"{repository}#release", Releases(self._client, repository, self._floor, self._cache)
-        )
