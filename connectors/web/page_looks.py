@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
 from connectors.web.marks import DELETED, LINK, WebMarks
-from connectors.web.seed_reading import WebRun
+from connectors.web.seed_reading import Seeds, WebRun
 from connectors.web.seeds import SeedKind, addresses_in, canonical_of
 from connectors.web.shared_answers import SharedAnswer, SharedAnswers, WaitingAnswer
 from connectors.web.store import (
@@ -115,13 +115,7 @@ class Target:
 
 
 class PageLooks:
-    """The pages of one listing.
-
-    Args:
-        items, marks: The items and marks in the ledger.
-        recognize: Returns whether a page is a feed or list.
-        entry_of: Returns an entry that names a page, from the latest content of its feed.
-    """
+    """The pages of one listing. `items` and `marks` are those in the ledger."""
 
     def __init__(
         self,
@@ -129,8 +123,7 @@ class PageLooks:
         queues: HostQueues,
         items: Mapping[str, KnownItem],
         marks: WebMarks,
-        recognize: Callable[[str, WebResponse, bool], bool],
-        entry_of: Callable[[str, str], FeedEntry | None],
+        seeds: Seeds,
     ) -> None:
         self.items = items
         self.targets: dict[str, Target] = {}
@@ -148,8 +141,7 @@ class PageLooks:
         self._answers = SharedAnswers(items)
         self._run = run
         self._queues = queues
-        self._recognize = recognize
-        self._entry_of = entry_of
+        self._seeds = seeds
 
     def add(self, locator: str, **facts: Any) -> Target | None:
         """Add a target and return it; None if another seed named it before."""
@@ -278,7 +270,7 @@ class PageLooks:
     def _take_new_text(self, answer: WaitingAnswer) -> Iterator[Change]:
         """Take an answer with a new text."""
         now, target, response = self._run.clock(), self.targets[answer.locator], answer.response
-        if not target.site and self._recognize(target.locator, response, bool(target.feed)):
+        if not target.site and self._seeds.recognize(target.locator, response, bool(target.feed)):
             if target.feed:
                 yield from self.without_page(
                     target, FetchFailed(f"{target.container}: answers with a feed, not a page")
@@ -312,7 +304,7 @@ class PageLooks:
 
     def _entries_of(self, target: Target) -> list[FeedEntry]:
         """Return the entries that name a page, without empty ones."""
-        entries = (target.entries.get(feed) or self._entry_of(feed, name) for feed, name in target.feeds.items())
+        entries = (target.entries.get(feed) or self._seeds.entry_of(feed, name) for feed, name in target.feeds.items())
         return [entry for entry in entries if entry and not entry.is_empty]
 
     def _has_links(self, target: Target) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -23,7 +24,7 @@ from catchment.contracts import Parse
 from catchment.errors import FetchFailed, ItemError, ParseError, Skipped, SkipReason, SourceUnavailable
 from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.client import WebResponse
-from connectors.web.feeds import WebFeed, read_feed
+from connectors.web.feeds import FeedEntry, WebFeed, read_feed
 from connectors.web.hosts import HostAway, HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.marks import READ, WebMarks
 from connectors.web.network import HostNotAllowed
@@ -120,6 +121,8 @@ class Seeds:
         self._stored = {stored_seed.key: stored_seed for stored_seed, _ in run.lists if stored_seed.version}
         self._confirmed: set[str] = set()
         """Seeds with a stored response that the host confirmed or sent in this listing."""
+        self._entries: dict[str, dict[str, FeedEntry]] = {}
+        """The entries of unchanged feeds, parsed because the page of an entry changed."""
         self._new: list[str] = []
         """Pages that turned out to be seeds for the first time, and were not opened yet."""
         self._depths: dict[str, int] = {}
@@ -236,6 +239,17 @@ class Seeds:
         seed = Seed(name, SeedKind(stored_seed.version), stored_seed.response, self._run.parse)
         is_latest = name in self._confirmed or self._marks.get(READ + name) in (None, seed.mark)
         return seed if is_latest else None
+
+    def entry_of(self, feed: str, entry_id: str) -> FeedEntry | None:
+        """Return an entry, which names a page, from the latest content of its feed."""
+        if feed not in self._entries:
+            seed = self.seed(self._run.settings.seed_of(feed))
+            entries: tuple[FeedEntry, ...] = ()
+            if seed is not None and seed.kind is SeedKind.FEED:
+                with suppress(ItemError):
+                    entries = seed.feed().entries
+            self._entries[feed] = {entry.id: entry for entry in entries}
+        return self._entries[feed].get(entry_id)
 
     def _seeds_in(self, seed: Seed) -> Iterator[str]:
         """Yield the further seeds that a seed names."""

@@ -6,7 +6,6 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import timedelta
 
 from catchment.contracts import Known
@@ -46,8 +45,6 @@ class WebListing:
         self._known = known
         self._parsed: dict[str, tuple[str, list[str]]] = {}
         """The mark and the locators of each feed that was parsed."""
-        self._entries: dict[str, dict[str, FeedEntry]] = {}
-        """The entries of unchanged feeds, parsed because the page of an entry changed."""
         self._feeds: set[str] = set()
         self._by_feed: defaultdict[str, dict[str, KnownItem]] = defaultdict(dict)
         self._orphans: dict[str, KnownItem] = {}
@@ -76,7 +73,7 @@ class WebListing:
         marks = self._marks = WebMarks(self._known.marks())
         queues = self._queues = HostQueues(self._run.hosts, marks, self._run.clock, self._is_over)
         self._seeds = Seeds(self._run, queues, marks)
-        self._pages = PageLooks(self._run, queues, items, marks, self._seeds.recognize, self._entry_of)
+        self._pages = PageLooks(self._run, queues, items, marks, self._seeds)
         self._sweep()
         try:
             for _ in self._seeds.read():
@@ -279,17 +276,6 @@ class WebListing:
                 yield from self._pages.entry(joined, [entry])
         self._orphans |= {place: item for place, item in known_items.items() if place not in entries_by_place}
         self._parsed[seed.name] = mark, [place for place in entries_by_place if place in self._pages.targets]
-
-    def _entry_of(self, feed: str, entry_id: str) -> FeedEntry | None:
-        """Return an entry of the latest content of a feed."""
-        if feed not in self._entries:
-            seed = self._seeds.seed(self._run.settings.seed_of(feed))
-            entries: tuple[FeedEntry, ...] = ()
-            if seed is not None and seed.kind is SeedKind.FEED:
-                with suppress(ItemError):
-                    entries = seed.feed().entries
-            self._entries[feed] = {entry.id: entry for entry in entries}
-        return self._entries[feed].get(entry_id)
 
     def _place(self, entry: FeedEntry, feed: str, is_shared: bool) -> str:
         """Return the locator of an entry: its address, if we may ask its host for it.
