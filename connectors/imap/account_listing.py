@@ -281,7 +281,7 @@ class _FolderComparison:
         mark, status = self._mark, self._status
         self._request(ImapSession.refresh)
         if mark is None or self._changes.deep:
-            present = self._present(status.next - 1)
+            present = self._uids(1, status.next - 1)
             yield from self._missing(present)
             yield from self._new_messages(self._selected(present))
             return
@@ -291,7 +291,7 @@ class _FolderComparison:
         # reported.
         if deleted is None or mark.messages is None:
             no_deletions = mark.messages is not None and status.messages == mark.messages + len(new)
-            yield from () if no_deletions else self._missing(self._present(status.next - 1))
+            yield from () if no_deletions else self._missing(self._uids(1, status.next - 1))
         else:
             yield from self._deleted(deleted)
         older: list[int] = []
@@ -343,7 +343,7 @@ class _FolderComparison:
         if last < 1:
             return [], []
         if not (mark.modseq and self._status.modseq):
-            return list(self._present(last))[-_FLAGS_WATCHED:], None
+            return list(self._uids(1, last))[-_FLAGS_WATCHED:], None
         if mark.modseq == self._status.modseq:
             return [], None
         changed, deleted = self._request(lambda session: session.changed(last, mark.modseq))
@@ -408,9 +408,6 @@ class _FolderComparison:
                 yield Tombstone(locator)
 
     # Requests
-
-    def _present(self, last: int) -> list[int]:
-        return self._uids(1, last)
 
     def _uids(self, first: int, last: int, since: str = "", before: str = "") -> list[int]:
         return self._request(lambda session: list(session.uids(first, last, since, before))) if first <= last else []

@@ -48,7 +48,7 @@ class FileRules:
         missing: SkipReason = SkipReason.TOO_LARGE,
     ) -> None:
         self._paths = patterns.parse_patterns(paths) if paths else None
-        self._exclude = patterns.parse_patterns(exclude) if exclude else None
+        self._exclude = patterns.parse_patterns(exclude)
         self.excludes_generated = not generated
         self._max_bytes = max_bytes
         self._missing = missing
@@ -60,7 +60,7 @@ class FileRules:
     def selects(self, path: str) -> bool:
         """Return whether the patterns select a file. Other files are omitted, not reported as skipped."""
         file_path = to_path(path)
-        if self._exclude is not None and self._exclude.ignores(file_path):
+        if self._exclude.ignores(file_path):
             return False
         return self._paths is None or self._paths.covers(file_path)
 
