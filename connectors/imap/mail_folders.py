@@ -10,37 +10,36 @@ from connectors.imap.settings import ImapSettings
 
 SENT = "\\Sent"
 """Special use of the folder for sent messages, and Gmail's label of these messages."""
-_ALL = frozenset({"\\All"})
-_TRASH = frozenset({"\\Trash", "\\Junk"})
-_NO_MESSAGES = frozenset({"\\Noselect", "\\NonExistent"})
+_TRASH = frozenset({"\\trash", "\\junk"})
+_NO_MESSAGES = frozenset({"\\noselect", "\\nonexistent"})
 _INCOMPLETE = -1
 
 
 class MailFolder(NamedTuple):
-    r"""A folder and its attributes, such as `\Noselect` and the special uses of RFC 6154."""
+    r"""A folder and its attributes in lower case, such as `\noselect` and the special uses of RFC 6154."""
 
     name: str
-    flags: tuple[str, ...]
+    flags: frozenset[str]
 
     @property
     def holds_messages(self) -> bool:
         """Whether the folder can contain messages."""
-        return not _has(self.flags, _NO_MESSAGES)
+        return self.flags.isdisjoint(_NO_MESSAGES)
 
     @property
     def is_trash(self) -> bool:
         """Whether the folder is for deleted messages or junk."""
-        return _has(self.flags, _TRASH)
+        return not self.flags.isdisjoint(_TRASH)
 
     @property
     def is_sent(self) -> bool:
         """Whether the folder is for the user's own messages."""
-        return _has(self.flags, frozenset({SENT}))
+        return SENT.lower() in self.flags
 
     @property
     def holds_all(self) -> bool:
         """Whether the folder contains every message of all folders except trash and junk."""
-        return _has(self.flags, _ALL)
+        return "\\all" in self.flags
 
 
 def select_folders(settings: ImapSettings, folders: Iterable[MailFolder], *, by_label: bool) -> list[MailFolder]:
@@ -100,7 +99,3 @@ class MailboxMark(NamedTuple):
 
 def _mark(since: str, *numbers: int) -> str:
     return ";".join(filter(None, [*map(str, numbers), since]))
-
-
-def _has(flags: tuple[str, ...], names: frozenset[str]) -> bool:
-    return not {flag.lower() for flag in flags}.isdisjoint(flag.lower() for flag in names)

@@ -41,7 +41,7 @@ class Message(NamedTuple):
 
 def parse_folders(listed: Sequence[tuple[Any, Any, Any]]) -> list[MailFolder]:
     """Parse the response to LIST."""
-    return [MailFolder(_name(name), _flags(flags)) for flags, _, name in listed]
+    return [MailFolder(_name(name), frozenset(flag.lower() for flag in _flags(flags))) for flags, _, name in listed]
 
 
 def parse_statuses(lines: list[Any]) -> dict[str, MailboxStatus]:
