@@ -129,7 +129,6 @@ class Hosts:
         self._parse = parse
         self._store = store
         self._clock = clock
-        self._robots: dict[str, bytes] = {}
         self._delays: dict[str, float] = {}
         self._client = WebClient(settings.allowed, pace, self._limits, contact=settings.contact, refresh=self._leads_to)
 
@@ -172,14 +171,11 @@ class Hosts:
         return HostLimits(host_of(address), every=self.every(address))
 
     def _robots_of(self, place: str) -> bytes:
-        now = self._clock()
-        if place not in self._robots:
-            stored_robots = self._store.get(place)
-            if stored_robots is None or now - stored_robots.asked > _ROBOTS_AGE:
-                stored_robots = StoredResponse(place, now, WebResponse(body=self._read_robots(place)))
-                self._store.put(stored_robots)
-            self._robots[place] = stored_robots.response.body
-        return self._robots[place]
+        now, stored_robots = self._clock(), self._store.get(place)
+        if stored_robots is None or now - stored_robots.asked > _ROBOTS_AGE:
+            stored_robots = StoredResponse(place, now, WebResponse(body=self._read_robots(place)))
+            self._store.put(stored_robots)
+        return stored_robots.response.body
 
     def _read_robots(self, place: str) -> bytes:
         """Return the rules, empty if the host has none. Raises SourceUnavailable if they cannot be read now."""

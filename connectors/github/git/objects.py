@@ -6,6 +6,7 @@ They are read through an empty repository of our own that borrows the other's ob
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import subprocess
@@ -13,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from catchment.errors import SourceUnavailable
 from connectors.folders.file import to_locator, to_path
@@ -183,15 +184,15 @@ class Objects:
         """Run git and yield its output, split at NUL."""
         process = start((*COMMAND, *arguments), self._environment)
         try:
-            yield from _split(_Output(process, self._seconds))
+            yield from _split(_buffered(process, self._seconds))
             if process.wait():
                 raise Damaged(arguments[0])
         finally:
             end(process)
 
 
-class _Output:
-    """The standard output of a process, read incrementally. Raises Stalled after `seconds` without output."""
+class _Output(io.RawIOBase):
+    """The standard output of a process. Raises Stalled after `seconds` without output."""
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
         assert process.stdout is not None
@@ -199,38 +200,18 @@ class _Output:
         self._ready = select.poll()
         self._ready.register(self._stream, select.POLLIN | select.POLLHUP)
         self._seconds = seconds
-        self._buffer = bytearray()
 
-    def piece(self) -> bytes:
-        """Return the next bytes; b"" at the end."""
-        if self._buffer:
-            data, self._buffer = bytes(self._buffer), bytearray()
-            return data
-        return self._next()
+    def readable(self) -> bool:
+        return True
 
-    def line(self) -> bytes:
-        """Return the bytes up to and including the next line feed; fewer at the end."""
-        while (end := self._buffer.find(b"\n")) < 0 and (data := self._next()):
-            self._buffer += data
-        return self._take(end + 1 if end >= 0 else len(self._buffer))
-
-    def exactly(self, size: int) -> bytes:
-        """Return `size` bytes. Raises Damaged if the output ends earlier."""
-        while len(self._buffer) < size:
-            if not (data := self._next()):
-                raise Damaged("truncated output")
-            self._buffer += data
-        return self._take(size)
-
-    def _take(self, size: int) -> bytes:
-        data = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return data
-
-    def _next(self) -> bytes:
+    def readinto(self, buffer: Any) -> int:
         if not self._ready.poll(self._seconds * 1_000):
             raise Stalled.after(self._seconds)
-        return os.read(self._stream.fileno(), _CHUNK)
+        return os.readv(self._stream.fileno(), [buffer])
+
+
+def _buffered(process: subprocess.Popen[bytes], seconds: float) -> io.BufferedReader:
+    return io.BufferedReader(_Output(process, seconds), _CHUNK)
 
 
 class _Reader:
@@ -239,7 +220,7 @@ class _Reader:
     def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
         assert process.stdin is not None
         self._stdin = process.stdin
-        self._output = _Output(process, seconds)
+        self._output = _buffered(process, seconds)
         # End git when a connector is garbage-collected without `close`.
         self.close = weakref.finalize(self, end, process)
 
@@ -249,12 +230,12 @@ class _Reader:
             return None
         self._stdin.write(name + b"\n")
         self._stdin.flush()
-        head = self._output.line().rsplit(maxsplit=2)
+        head = self._output.readline().rsplit(maxsplit=2)
         if len(head) == 3 and head[2].isdigit():
             size = int(head[2])
             fits = size <= max_bytes
-            data = self._output.exactly(size) if fits else self._skip(size)
-            self._output.exactly(1)
+            data = self._exactly(size) if fits else self._skip(size)
+            self._exactly(1)
             return data if fits and head[1] == kind else None
         if not head:
             raise Damaged("cat-file")
@@ -262,13 +243,19 @@ class _Reader:
 
     def _skip(self, size: int) -> bytes:
         while size:
-            size -= len(self._output.exactly(min(size, _CHUNK)))
+            size -= len(self._exactly(min(size, _CHUNK)))
         return b""
 
+    def _exactly(self, size: int) -> bytes:
+        """Return `size` bytes. Raises Damaged if the output ends earlier."""
+        if len(data := self._output.read(size)) < size:
+            raise Damaged("truncated output")
+        return data
 
-def _split(output: _Output) -> Iterator[bytes]:
+
+def _split(output: io.BufferedReader) -> Iterator[bytes]:
     rest, count = b"", 0
-    while piece := output.piece():
+    while piece := output.read1():
         *records, rest = (rest + piece).split(b"\0")
         count += len(records)
         if count > MAX_FILES:
