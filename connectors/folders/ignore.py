@@ -151,22 +151,20 @@ def _text(path: str) -> str | None:
     """Return the text of an ignore file; None if there is none. Raises UnknownRules."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            if status.st_size > _MAX_BYTES:
+                raise OSError(errno.EFBIG, _TOO_LARGE)
+            text = os.read(handle, _MAX_BYTES).decode("utf-8-sig", "surrogateescape")
+            if text.count("\n") > _MAX_LINES or max(map(len, text.split("\n"))) > _MAX_LINE_LENGTH:
+                raise OSError(errno.EFBIG, _TOO_LARGE)
+            return text
+        finally:
+            os.close(handle)
     except OSError as error:
         # Git ignores links and folders with this name too.
         if error.errno in NO_FILE:
             return None
         raise UnknownRules(error, path.rpartition("/")[2]) from error
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        if status.st_size > _MAX_BYTES:
-            raise OSError(errno.EFBIG, _TOO_LARGE)
-        text = os.read(handle, _MAX_BYTES).decode("utf-8-sig", "surrogateescape")
-        if text.count("\n") > _MAX_LINES or max(map(len, text.split("\n"))) > _MAX_LINE_LENGTH:
-            raise OSError(errno.EFBIG, _TOO_LARGE)
-        return text
-    except OSError as error:
-        raise UnknownRules(error, path.rpartition("/")[2]) from error
-    finally:
-        os.close(handle)

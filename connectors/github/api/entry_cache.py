@@ -16,35 +16,27 @@ class EntryCache:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
-        self._bytes = 0
         self._lock = threading.Lock()
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Add entries."""
         with self._lock:
             for entry in entries:
-                self._drop(entry.item.locator)
+                self._entries.pop(entry.item.locator, None)
                 self._entries[entry.item.locator] = entry
-                self._bytes += _size(entry)
-            while self._bytes > _MAX_BYTES:
-                self._drop(next(iter(self._entries)))
+            excess = sum(map(_size, self._entries.values())) - _MAX_BYTES
+            while excess > 0:
+                excess -= _size(self._entries.pop(next(iter(self._entries))))
 
     def pop(self, locator: str) -> Entry | None:
         """Remove and return an entry; None if it is not cached."""
         with self._lock:
-            return self._drop(locator)
+            return self._entries.pop(locator, None)
 
     def clear(self) -> None:
         """Drop all entries."""
         with self._lock:
             self._entries.clear()
-            self._bytes = 0
-
-    def _drop(self, locator: str) -> Entry | None:
-        entry = self._entries.pop(locator, None)
-        if entry is not None:
-            self._bytes -= _size(entry)
-        return entry
 
 
 def _size(entry: Entry) -> int:

@@ -110,12 +110,6 @@ def collect_garbage(directory: Path) -> None:
     run((*COMMAND, "gc", "--prune=now", "--quiet"), {"GIT_DIR": str(directory)}, _TIDY_SECONDS)
 
 
-def _environment(added: Mapping[str, str]) -> dict[str, str]:
-    """Drop git's variables from the environment: this process may run inside a hook."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**inherited, **ENVIRONMENT, **added}
-
-
 def _query(directory: Path, seconds: float, *arguments: str) -> bytes:
     completed = run((*COMMAND, *arguments), {"GIT_DIR": str(directory)}, seconds)
     if completed.returncode and completed.stderr:
@@ -139,10 +133,12 @@ def run(
 
 def start(command: Sequence[str], added: Mapping[str, str], *, own_group: bool = False) -> subprocess.Popen[bytes]:
     """Start git. Without its own process group it starts no children, and is killed with our group."""
+    # Not git's variables: this process may run inside a hook.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         return subprocess.Popen(
             command,
-            env=_environment(added),
+            env={**inherited, **ENVIRONMENT, **added},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if own_group else subprocess.DEVNULL,
