@@ -180,29 +180,22 @@ class GitHub:
 
     def _code(self, name: str, pushed: datetime | None = None) -> Code:
         """Return the listing of the files of a repository or wiki. `pushed` is given when it is about to be listed."""
-        key = f"{name}:"
-        if key not in self._code_listings or pushed is not None:
-            clone = self._settings.clone
-            copy = self._mirror(name) if clone is None else self._clone(clone)
+        if name not in self._code_listings or pushed is not None:
+            page = "" if self._settings.clone else f"{self._settings.address}/{repository_of(f'{name}:')}"
             branches = () if is_wiki(name) else self._settings.branches
-            self._code_listings[key] = Code(
-                name, copy, branches, self._rules, self._max_bytes, self._page(name), pushed
+            self._code_listings[name] = Code(
+                name, self._copy(name), branches, self._rules, self._max_bytes, page, pushed
             )
-        return self._code_listings[key]
+        return self._code_listings[name]
 
-    def _page(self, name: str) -> str:
-        """Return the web page of a repository, or of a wiki's repository."""
+    def _copy(self, name: str) -> Clone | Mirror:
         if self._settings.clone is not None:
-            return ""
-        return f"{self._settings.address}/{repository_of(f'{name}:')}"
+            return self._clone(self._settings.clone)
+        folder = self._own_folder() / f"{name.replace('/', '+')}.git"
+        return Mirror(folder, self._remote(name), self._max_bytes, self._seconds)
 
     def _clone(self, folder: Path) -> Clone:
         return Clone(folder, self._own_folder() / "clone.read", self._seconds)
-
-    def _mirror(self, name: str) -> Mirror:
-        return Mirror(
-            self._own_folder() / f"{name.replace('/', '+')}.git", self._remote(name), self._max_bytes, self._seconds
-        )
 
     def _remote(self, name: str) -> Remote:
         names = self._settings.repositories
