@@ -37,7 +37,8 @@ class Pool:
                 return self._run(cost, self._take_idle(), operation)
             except SourceUnavailable:
                 # Servers close idle connections, and restart.
-                self._drop_all()
+                while session := self._take_idle():
+                    session.drop()
             return self._run(cost, None, operation)
 
     def in_folder(self, folder: str, validity: int, operation: Callable[[ImapSession], T]) -> T:
@@ -74,10 +75,6 @@ class Pool:
                 raise
             self._idle.append(session)
             return result
-
-    def _drop_all(self) -> None:
-        while session := self._take_idle():
-            session.drop()
 
     def _take_idle(self) -> ImapSession | None:
         try:

@@ -173,12 +173,10 @@ class WebClient:
             target = None
         if target is None:
             raise FetchFailed(f"{_host(url)}: redirects to an invalid address")
-        if url.scheme == "https" and target.scheme == "http" and not self._names_service(target):
+        is_downgrade = url.scheme == "https" and target.scheme == "http"
+        if is_downgrade and not self._hosts.names_service(target.raw_host.decode("ascii"), target.port or 80):
             raise HostNotAllowed(f"{target.host}:{target.port or 80}")
         return target
-
-    def _names_service(self, url: httpx.URL) -> bool:
-        return self._hosts.names_service(url.raw_host.decode("ascii"), url.port or 80)
 
     def _request_with_retry(
         self, url: httpx.URL, conditions: Mapping[str, str], limits: Callable[[str], HostLimits]

@@ -41,7 +41,7 @@ _NEW_HOST_PATIENCE = timedelta(days=1)
 _SOON = timedelta(minutes=30)
 """Time after which the page of a new entry is requested, if its host is away."""
 _NO_PAGE = re.compile(r"\.(jpe?g|png|gif|svg|webp|ico|css|js|mp[34]|zip|t?gz|exe|dmg|iso|woff2?)$", re.IGNORECASE)
-_NO_CONTENT, _FAILED = "+", "+failed"
+_NO_CONTENT, FAILED = "+", "+failed"
 """Begin of the versions of items without content, and the version of a failed item."""
 
 
@@ -345,7 +345,7 @@ class PageLooks:
     def _record_missing(self, target: Target, error: ItemError) -> Iterator[Change]:
         """Record that the host has no such address. After some days of it the item is deleted, or has its summary only."""
         now, deletion_mark = self._run.clock(), DELETED + target.locator
-        state = (target.state or _first_state(now)).after_miss(now, _warning(error))
+        state = (target.state or PageState(now, timedelta())).after_miss(now, _warning(error))
         if (not target.page or state.is_gone) and (entries := self._entries_of(target)):
             yield from self.entry(target, entries, state)
             return
@@ -369,7 +369,7 @@ class PageLooks:
                 return
             if target.known or now - error.failing < _NEW_HOST_PATIENCE:
                 return
-        state = (target.state or _first_state(now)).after_failure(now, _warning(error))
+        state = (target.state or PageState(now, timedelta())).after_failure(now, _warning(error))
         if target.page:
             if not isinstance(error, RobotsForbid):
                 yield from self._record_state(target, target.version or "", state)
@@ -387,11 +387,11 @@ class PageLooks:
         if target.depth:
             yield from self._record_skip(target, SkipReason.EXCLUDED, state)
             return
-        if self._is_known(target, _FAILED, state):
+        if self._is_known(target, FAILED, state):
             return
         self._due(state)
         self.recorded.add(target.locator)
-        yield Failure(item_of(target, _FAILED, target.attributes(state)), error)
+        yield Failure(item_of(target, FAILED, target.attributes(state)), error)
 
     def _record_skip(self, target: Target, reason: SkipReason, state: PageState | None = None) -> Iterator[Change]:
         version = _NO_CONTENT + reason
@@ -429,10 +429,6 @@ class PageLooks:
         self.recorded.add(target.locator)
         yield Upsert(item, target.moved_from)
 
-    def is_failing(self, locator: str) -> bool:
-        """Return whether the ledger has it as failed."""
-        return locator in self.items and self.items[locator].version == _FAILED
-
     def _due(self, state: PageState) -> None:
         self.next = min(self.next or state.next, state.next)
 
@@ -450,10 +446,6 @@ def _place(address: str) -> str:
 def _date_of(entries: Sequence[FeedEntry]) -> datetime | None:
     """Return when the first of these entries changed, or was published; no date in the future."""
     return next((date for entry in entries[:1] for date in (entry.updated, entry.published) if is_past(date)), None)
-
-
-def _first_state(now: datetime) -> PageState:
-    return PageState(now, timedelta())
 
 
 def item_of(target: Target, version: str, attributes: dict[str, Any]) -> Item:

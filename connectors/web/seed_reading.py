@@ -175,10 +175,6 @@ class Seeds:
         """Return whether the source reads a feed in this listing."""
         return self._run.settings.seed_of(feed) in self._depths
 
-    def was_read(self, address: str) -> bool:
-        """Return whether the ledger has something of a seed."""
-        return READ + address in self._marks.known
-
     def pages_of(self, seed: Seed) -> list[ListedAddress]:
         """Return the pages that a list names, without its feeds and lists."""
         is_opml = seed.kind is SeedKind.OPML

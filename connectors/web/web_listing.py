@@ -14,8 +14,8 @@ from catchment.model import Change, Checkpoint, KnownItem, Root, Tombstone, Upse
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostQueues
 from connectors.web.looks import PageState
-from connectors.web.marks import DELETED, FEED, LINK, WebMarks
-from connectors.web.page_looks import PageLooks, Target, item_of
+from connectors.web.marks import DELETED, FEED, LINK, READ, WebMarks
+from connectors.web.page_looks import FAILED, PageLooks, Target, item_of
 from connectors.web.seed_reading import Seed, Seeds, WebRun
 from connectors.web.seeds import SeedKind
 from connectors.web.store import feeds_in, parts_of, version_of
@@ -118,7 +118,8 @@ class WebListing:
 
     def _names_nothing(self, address: str) -> bool:
         """Return whether a feed or list that cannot be read now was not read before either, when it failed."""
-        return self._pages.is_failing(address) and not self._seeds.was_read(address)
+        item = self._pages.items.get(address)
+        return item is not None and item.version == FAILED and READ + address not in self._marks.known
 
     def _finish(self) -> Iterator[Change]:
         read = self._pages.recorded.union(self._pages.items)
