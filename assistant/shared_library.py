@@ -98,12 +98,11 @@ class AssistantLibrary:
 
     def related(self, arguments: answers.RelatedArguments) -> answers.RelatedAnswer:
         """Return the documents related to a document, of shared sources only."""
-        from catchment.search.related import related as near
         from catchment.views.documents import related
 
         ledger, meaning = self._open()
         shown = self._document(ledger, arguments.document)
-        neighbours = related(ledger, shown, lambda: near(ledger, meaning, shown.content_id, _SIMILAR))
+        neighbours = related(ledger, shown, meaning, _SIMILAR)
         part, position = _page(neighbours.documents, arguments)
         return answers.RelatedAnswer(
             document=shown.document,

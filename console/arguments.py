@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,9 +13,6 @@ from catchment.errors import BadInput
 from catchment.model import duration, leaves
 from catchment.runtime.home import expanded
 from catchment.typed_settings import pair
-
-if TYPE_CHECKING:
-    from deployments.sources.prefect_file import Schedule
 
 Json = Annotated[bool, typer.Option("--json", "--ndjson", help="Print JSON for scripts; --ndjson: an object per line.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="A reason, recorded in the history.")]
@@ -107,11 +104,3 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in leaves(settings).items()
         if value is not None
     }
-
-
-def timing(schedules: Sequence[Schedule], watch: bool, quiet: float | None = None) -> str:
-    """Return in words when a source is synced."""
-    parts = [str(schedule) for schedule in schedules]
-    if watch:
-        parts.append("on change" if quiet is None else f"{quiet:g} s after a change")
-    return ", ".join(parts) or "manual"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from catchment.runtime.home import Home
     from deployments.actions.desk import Desk
     from deployments.server.running import Running
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _FULL_DISK_BYTES = 64 * 1024
 
@@ -82,6 +85,15 @@ def reading() -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
+
+
+def asked(question: Callable[[Ledger], T], otherwise: U) -> T | U:
+    """Return an answer of the ledger, or `otherwise` if there is none yet, or nothing of that name in it."""
+    try:
+        with reading() as ledger:
+            return question(ledger)
+    except NotFound:
+        return otherwise
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from contextlib import closing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from prefect import task
 
@@ -16,7 +16,7 @@ from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
 from catchment.sync.batch import forget_done
 from catchment.sync.kept_raw import forget_raw
-from catchment.views.health import record_check
+from catchment.views.health import LastCheck
 from tasks.redacted_errors import in_thread
 
 _MOST_TEXT = 1_000_000_000
@@ -78,5 +78,5 @@ def _check_ledger() -> int:
     with closing(Ledger.inspect(home)) as ledger:
         broken = len(ledger.check())
         differences = 0 if broken else len(chain.verify(home, ledger, sign=True).problems)
-    record_check(home, broken, differences)
+    LastCheck(datetime.now(UTC), broken, differences).write(home)
     return broken + differences

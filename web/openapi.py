@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from catchment.search.results import Hit, Results
+from catchment.search.results import Results
+from catchment.views.documents import RelatedView
 from web.action_table import WebAction
 from web.json_interface import SharedView
 from web.warm_library import RelatedRequest, SearchRequest
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 _PARAMETER = re.compile(r"{(\w+)(?::(\w+))?}")
 _SEARCHES = {
     "/search": (SearchRequest, Results, "Search the library"),
-    "/related": (RelatedRequest, list[Hit], "Return the documents of similar meaning"),
+    "/related": (RelatedRequest, RelatedView, "Return the documents related to one"),
 }
 _TEXT: Json = {"type": "string"}
 _ACTION_RESULT: Json = {

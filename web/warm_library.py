@@ -16,11 +16,12 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Incident, Ledger, time_limit
 from catchment.runtime.home import Home
 from catchment.search.meaning.index import MeaningIndex
-from catchment.search.related import related
+from catchment.search.related import related as near
 from catchment.search.results import Hit, Lanes, Results
 from catchment.search.search import search
 from catchment.telemetry.catalogue import SEARCH
 from catchment.telemetry.tally import Tally
+from catchment.views.documents import NEAREST, RelatedView, related
 from catchment.views.resolver import Settings
 
 _READ_SECONDS = 4.0
@@ -55,10 +56,10 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class RelatedRequest:
-    """The parameters of `catchment.search.related.related`, for a document."""
+    """The parameters of `catchment.views.documents.related`, for a document."""
 
     document: Annotated[int, Field(ge=0, le=2**62)]
-    limit: Annotated[int, Field(ge=1, le=1_000)] = 20
+    limit: Annotated[int, Field(ge=1, le=1_000)] = NEAREST
 
 
 class WarmLibrary:
@@ -119,11 +120,14 @@ class WarmLibrary:
         self.tally.add(SEARCH, time.monotonic() - start)
         return results
 
-    def related(self, request: RelatedRequest) -> list[Hit]:
-        """Return the nearest documents. Raises NotFound without such a document, MeaningOff without embeddings."""
+    def related(self, request: RelatedRequest) -> RelatedView:
+        """Return the documents related to a document. Raises NotFound."""
         ledger, meaning = self._open_library()
-        content = ledger.library.document(request.document, mentions=0).content_id
-        return related(ledger, meaning, content, request.limit)
+        return related(ledger, ledger.library.document(request.document), meaning, request.limit)
+
+    def near(self, content_id: int, limit: int) -> list[Hit]:
+        """Return the documents whose meaning is nearest to a content. Raises MeaningOff without embeddings."""
+        return near(*self._open_library(), content_id, limit)
 
     def warm(self) -> bool:
         """Load the model and the vectors. Returns whether search by meaning is possible; else `meaning_off` has the reason."""

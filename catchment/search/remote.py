@@ -7,7 +7,7 @@ from datetime import datetime
 
 from catchment.runtime import web_process
 from catchment.runtime.home import Home
-from catchment.search.results import Hit, Results
+from catchment.search.results import Results
 
 
 def search(
@@ -29,8 +29,3 @@ def search(
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
     limits = {"by_conversation": by_conversation, "only": None if only is None else sorted(only)}
     return web_process.post(home, "/search", query | limits, Results)
-
-
-def related(home: Home, document: int, limit: int) -> list[Hit]:
-    """Call `related.related` for a document in the web process. Raises PageSilent if it does not answer."""
-    return web_process.post(home, "/related", {"document": document, "limit": limit}, list[Hit])

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catchment.content.extract.mail import stretches
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
 from catchment.model import Document, EntityKind, LinkKind
 from catchment.search.related import RelatedDocument, relations, similar
-from catchment.search.results import Hit
+from catchment.search.related import related as near
 from catchment.views.versions.versions import DocumentVersion
+
+if TYPE_CHECKING:
+    from catchment.search.meaning.index import MeaningIndex
+
+NEAREST = 10
+"""Documents found by meaning that are related to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +155,15 @@ def people(content: Document) -> tuple[tuple[str, ...], tuple[str, ...], tuple[s
     return senders, recipients, copied
 
 
-def related(ledger: Ledger, shown: Shown, near: Callable[[], Sequence[Hit]]) -> RelatedView:
+def related(ledger: Ledger, shown: Shown, meaning: MeaningIndex, limit: int = NEAREST) -> RelatedView:
     """Return the linked documents, the conversation, attachments and copies, then the documents with a similar meaning.
 
-    `near` returns the documents with the nearest meaning, or raises MeaningOff.
+    `limit`: maximum number of documents found by meaning.
     """
     relatives = relations(ledger, shown)
     known = {relative.document for relative in relatives} | {shown.document}
     try:
-        return RelatedView((*relatives, *similar(near(), known)), None)
+        return RelatedView((*relatives, *similar(near(ledger, meaning, shown.content_id, limit), known)), None)
     except MeaningOff as off:
         return RelatedView(tuple(relatives), str(off))
 

@@ -5,12 +5,11 @@ They evaluate the data passed in. `deployments.health.checks` queries the server
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -19,7 +18,6 @@ from catchment.errors import CatchmentError, NotFound, split_remedy
 from catchment.ledger import OFF, Consent, ConsentState, Ledger, SinkRow, SinkState, Source
 from catchment.model import in_words
 from catchment.pacing.waits import Wait, WaitKind
-from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.reports import ProcessReport
 from catchment.runtime.worker_status import WorkerStatus
@@ -44,9 +42,10 @@ RESTART = "catchment down && catchment up --detach"
 
 
 @dataclass(frozen=True, slots=True)
-class LastCheck:
+class LastCheck(ProcessReport):
     """Time of the last check of the ledger (aware), the violated invariants, and the differences from its signed history."""
 
+    file: ClassVar = "ledger-check.json"
     at: datetime
     broken: int
     differences: int = 0
@@ -367,26 +366,6 @@ def released(claims: Iterable[tuple[str, int]]) -> list[Condition]:
         remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
         conditions.append(Condition(f"jobs {source}", WARN, text, remedy))
     return conditions
-
-
-def last_check(home: Home) -> LastCheck | None:
-    """Return the result of the last ledger check, or None."""
-    try:
-        text = json.loads(_checked(home).read_text(encoding="utf-8"))
-        return LastCheck(datetime.fromisoformat(text["at"]), int(text["broken"]), int(text.get("differences", 0)))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-
-
-def record_check(home: Home, broken: int, differences: int = 0) -> None:
-    """Record a ledger check made now: violated invariants, and differences of the history from its checkpoints."""
-    file = _checked(home)
-    text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken, "differences": differences})
-    atomic_files.write(file, text.encode())
-
-
-def _checked(home: Home) -> Path:
-    return home.run / "ledger-check.json"
 
 
 def _span(length: timedelta) -> str:

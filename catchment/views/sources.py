@@ -113,6 +113,7 @@ class SourceView:
         expected: When its running or interrupted sync will be done, if known.
         types, size: Number of documents by media type, and the bytes of its items, as far as they are known.
         syncs: Its latest syncs, newest first.
+        schedule: When it is synced, in words.
         settings: As they are written; secrets are references.
     """
 
@@ -123,6 +124,7 @@ class SourceView:
     types: Mapping[str, int]
     size: int
     syncs: tuple[SyncRow, ...]
+    schedule: str
     settings: Mapping[str, Any]
 
 
@@ -159,7 +161,12 @@ def line(ledger: Ledger, home: Home, name: str, report: ServerReport | None = No
 
 
 def source(
-    ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any], report: ServerReport | None = None
+    ledger: Ledger,
+    home: Home,
+    name: str,
+    schedule: str,
+    settings: Mapping[str, Any],
+    report: ServerReport | None = None,
 ) -> SourceView:
     """Return a source with its contents and settings. Raises NotFound if it was never synced.
 
@@ -176,6 +183,7 @@ def source(
         ledger.library.types(known.id),
         ledger.sources.size(known.id),
         tuple(ledger.syncs.recent(known.id, _SYNCS)),
+        schedule,
         settings,
     )
 

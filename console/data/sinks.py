@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import BadInput, NotFound
+from catchment.errors import BadInput
 from catchment.runtime.home import expanded
 from catchment.views.upkeep import SinkView
 from console import arguments, render, session
@@ -23,11 +23,8 @@ _NAMED = 5
 
 
 def _names(incomplete: str) -> list[str]:
-    try:
-        with session.reading() as ledger:
-            return [sink.name for sink in ledger.outbox.all() if sink.name.startswith(incomplete)]
-    except NotFound:
-        return []
+    sinks = session.asked(lambda ledger: ledger.outbox.all(), ())
+    return [sink.name for sink in sinks if sink.name.startswith(incomplete)]
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the sink.", autocompletion=_names)]
@@ -74,11 +71,7 @@ def list_sinks(as_json: arguments.Json = False) -> None:
 
     Example: catchment sinks list
     """
-    try:
-        with session.reading() as ledger:
-            sink_rows = ledger.outbox.all()
-    except NotFound:
-        sink_rows = []
+    sink_rows = session.asked(lambda ledger: ledger.outbox.all(), ())
     if as_json:
         render.show_json(sink_rows)
     elif sink_rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -29,12 +29,11 @@ def check(
 
     Example: catchment ledger check --deep
     """
-    from catchment.views.health import record_check
+    from catchment.views.health import LastCheck
 
     with session.reading() as ledger:
         broken = ledger.check(deep=deep)
-    with suppress(OSError):  # a full disk does not affect the result
-        record_check(session.home().make(), len(broken))
+    LastCheck(datetime.now(UTC), len(broken)).write(session.home().make())
     if as_json:
         render.show_json(LedgerCheck(not broken, broken))
     elif broken:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.errors import PageSilent
+from catchment.runtime import web_process
 from console import arguments, completion, render, session
 from console.library import message
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
-    from catchment.search.results import Hit
     from catchment.settings import SourceSettings
+    from catchment.views.documents import RelatedView
 
 Document = Annotated[
     str,
@@ -24,7 +25,6 @@ Document = Annotated[
         autocompletion=completion.names("document"),
     ),
 ]
-_NEAREST = 10
 _OTHERS = 3
 
 
@@ -99,11 +99,8 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
 
     Example: catchment related ~/Vault/Bees.md
     """
-    from catchment.views import documents as views
-
     with session.reading() as ledger:
-        shown = named(ledger, document)
-        view = views.related(ledger, shown, lambda: _near(ledger, shown))
+        view = _related(ledger, named(ledger, document))
     if view.meaning_off:
         render.note(view.meaning_off)
     if as_json:
@@ -130,14 +127,13 @@ def settings() -> dict[str, SourceSettings]:
     return {name: entry.settings for name, entry in session.desk().entries().items()}
 
 
-def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
-    """Ask the running system, or else load the vectors. Raises MeaningOff."""
-    from catchment.search import remote
+def _related(ledger: Ledger, shown: Shown) -> RelatedView:
+    """Ask the running system, or else load the vectors."""
+    from catchment.views import documents as views
 
     try:
-        return remote.related(session.home(), shown.document, _NEAREST)
+        return web_process.fetch(session.home(), "/related", views.RelatedView, document=str(shown.document))
     except PageSilent:
         from catchment.search.meaning.index import MeaningIndex
-        from catchment.search.related import related
 
-        return related(ledger, MeaningIndex(ledger), shown.content_id, _NEAREST)
+        return views.related(ledger, shown, MeaningIndex(ledger))

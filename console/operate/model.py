@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from catchment.errors import NotFound
 from console import arguments, render, session
 
 
@@ -30,11 +29,7 @@ def model(
             render.note("the deployment `embed` is paused; resume it in the Prefect UI")
     from catchment.search.meaning.meaning_status import MeaningStatus
 
-    try:
-        with session.reading() as ledger:
-            status = MeaningStatus.read(session.home(), ledger)
-    except NotFound:
-        status = None
+    status = session.asked(lambda ledger: MeaningStatus.read(session.home(), ledger), None)
     if as_json:
         render.show_json(status)
     elif status is None:

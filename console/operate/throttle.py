@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NotFound
+from catchment.errors import BadInput
 from catchment.pacing import RateProfile
 from console import arguments, render, session
 from console.help_pages import CommandGroup
@@ -33,12 +32,11 @@ def show(as_json: arguments.Json = False) -> None:
     """
     from catchment.views import throttling
 
-    limits_view = throttling.Throttling()
-    with suppress(NotFound), session.reading() as ledger:
-        limits_view = throttling.overview(ledger)
+    nothing = throttling.Throttling()
+    limits_view = session.asked(throttling.overview, nothing)
     if as_json:
         render.show_json(limits_view)
-    elif limits_view != throttling.Throttling():
+    elif limits_view != nothing:
         _print(limits_view)
     else:
         render.note("no limits are set and no host was contacted yet; see `catchment throttle set --help`")

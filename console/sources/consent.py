@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import NoConsent, NotFound
+from catchment.errors import NoConsent
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -38,7 +38,7 @@ def list_consents(as_json: arguments.Json = False) -> None:
 
     Example: catchment consent list
     """
-    consents = _all(None)
+    consents = session.asked(lambda ledger: ledger.consents.all(), ())
     if as_json:
         render.show_json(consents)
     elif consents:
@@ -188,24 +188,12 @@ def unread_hosts(entry: SourceEntry) -> Mapping[str, int]:
     """Return the hosts that a web source may not contact, with the number of its addresses there."""
     from deployments.actions import consents
 
-    try:
-        with session.reading() as ledger:
-            return consents.unread_hosts(session.desk(), ledger, entry)
-    except NotFound:
-        return {}
+    return session.asked(lambda ledger: consents.unread_hosts(session.desk(), ledger, entry), {})
 
 
 def end_of(length: str | None) -> datetime | None:
     """Return the end of a consent of this duration. Raises BadInput."""
     return None if length is None else arguments.end(length)
-
-
-def _all(name: str | None) -> list[Consent]:
-    try:
-        with session.reading() as ledger:
-            return ledger.consents.all(name, every=name is not None)
-    except NotFound:
-        return []
 
 
 def _print_hosts(name: str, consents: Sequence[Consent]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NotFound
+from catchment.errors import BadInput
 from catchment.model import Priority
 from catchment.runtime.membership import Membership, host_for
 from catchment.typed_settings import settings
@@ -17,7 +16,6 @@ from console.sources import consent, upcoming
 from console.sources.past_syncs import summary
 
 if TYPE_CHECKING:
-    from catchment.ledger import SyncRow
     from catchment.runtime.server_report import ServerReport
     from deployments.actions.sources import ChangedSetting
     from deployments.sources.sources_file import SourceEntry
@@ -31,18 +29,6 @@ Quiet = Annotated[
     float | None,
     typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledSource:
-    """A source as sources.yaml has it. `on`: the host on which it runs, or "any"; None in a home that runs alone."""
-
-    name: str
-    kind: str
-    state: str
-    priority: Priority
-    schedule: str
-    on: str | None
 
 
 @app.command()
@@ -178,17 +164,15 @@ def list_sources(as_json: arguments.Json = False) -> None:
     """
     from deployments.server.planned import latest_report
 
-    desk = session.desk()
-    entries = {**desk.entries(), **desk.elsewhere()}
-    states = _states(latest_report(session.home()))
-    rows = [_row(entry, states) for entry in entries.values()]
     if as_json:
-        render.show_json(rows)
-    elif rows:
-        headers = ("NAME", "KIND", "STATE", "PRIORITY", "SCHEDULE", "ON")
-        # A home that runs alone has no hosts.
-        shown = len(headers) - (rows[0].on is None)
-        render.show_table(headers[:shown], [astuple(row)[:shown] for row in rows], states={"STATE"})
+        from catchment.views.sources import lines
+
+        render.show_json(session.asked(lambda ledger: lines(ledger, session.home()), ()))
+        return
+    desk = session.desk()
+    states = _states(latest_report(session.home()))
+    if rows := [_facts(entry, states) for entry in (*desk.entries().values(), *desk.elsewhere().values())]:
+        render.show_table([name.upper() for name in rows[0]], [[*row.values()] for row in rows], states={"STATE"})
     else:
         render.note("no sources yet; see `catchment sources add --help`")
 
@@ -209,14 +193,15 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
         from catchment.views import sources
 
         with session.reading() as ledger:
-            render.show_json(sources.source(ledger, session.home(), name, settings, report))
+            render.show_json(sources.source(ledger, session.home(), name, entry.timing, settings, report))
         return
-    shown = _row(entry, _states(report))
+    facts = _facts(entry, _states(report))
     # The runs of a paused or held source would read no items.
-    is_planned = report and session.running() and shown.state == "active"
+    is_planned = report and session.running() and facts["state"] == "active"
     planned = next(iter(report.runs.get(name, ())), None) if report and is_planned else None
-    recent, unread = _recent(name), consent.unread_hosts(entry)
-    render.show_fields({**asdict(shown), "next run": planned and planned.at, **arguments.flat(settings)})
+    recent = session.asked(lambda ledger: ledger.syncs.recent(ledger.sources.get(name).id, limit=10), ())
+    unread = consent.unread_hosts(entry)
+    render.show_fields({**facts, "next run": planned and planned.at, **arguments.flat(settings)})
     if entry.kind == "web" and (away := _away(name)):
         render.say(f"Waits for {render.count(len(away), 'host')}: {named(away)}")
     if unread:
@@ -332,36 +317,37 @@ def _show_changes(changed: list[ChangedSetting]) -> None:
 
 
 def _value(key: str, value: Any) -> object:
+    from deployments.sources.sources_file import timing
+
     if key == "schedule":
-        return arguments.timing(value, watch=False)
+        return timing(value, watch=False)
     if key == "watch":
-        return arguments.timing((), *value) if value[0] else "no"
+        return timing((), *value) if value[0] else "no"
     if isinstance(value, bool):
         return str(value).lower()
     shown = ", ".join(map(str, value)) if isinstance(value, list) else value
     return "-" if shown in (None, "") else shown
 
 
-def _row(entry: SourceEntry, states: dict[str, str]) -> ScheduledSource:
+def _facts(entry: SourceEntry, states: dict[str, str]) -> dict[str, object]:
+    """Return a source as sources.yaml has it, and on which host it runs, unless this home runs alone."""
     host = Membership.of(session.home())
-    return ScheduledSource(
-        entry.name,
-        entry.kind,
-        states.get(entry.name, "paused" if entry.paused else "active"),
-        entry.settings.priority,
-        arguments.timing(entry.schedules, entry.watch, entry.quiet),
-        host_for(entry.queue) or host.name if host else None,
-    )
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "state": states.get(entry.name, "paused" if entry.paused else "active"),
+        "priority": entry.settings.priority,
+        "schedule": entry.timing,
+        **({"on": host_for(entry.queue) or host.name} if host else {}),
+    }
 
 
 def _states(report: ServerReport | None) -> dict[str, str]:
     from catchment.views.waits import state_of
 
-    try:
-        with session.reading() as ledger:
-            return {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}
-    except NotFound:
-        return {}
+    return session.asked(
+        lambda ledger: {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}, {}
+    )
 
 
 def _away(name: str) -> list[str]:
@@ -378,11 +364,3 @@ def _away(name: str) -> list[str]:
         else f"{host} since {failing_since(mark):%Y-%m-%d}"
         for host, mark in marks.begin_with(HOST)
     ]
-
-
-def _recent(name: str) -> list[SyncRow]:
-    try:
-        with session.reading() as ledger:
-            return ledger.syncs.recent(ledger.sources.get(name).id, limit=10)
-    except NotFound:
-        return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError, NotFound, PageSilent, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, NotFound, PageSilent, Refused, TryAgain, UserError
 from catchment.model import JobState
 from catchment.runtime import web_process
 from catchment.runtime.home import expanded
@@ -127,9 +127,9 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
         if isinstance(run, str):
             running[name] = run
         elif isinstance(run, Refused):
-            render.note(f"skipped {render.clean(run)}")
+            render.note(f"skipped {_about(name, run)}")
         else:
-            render.note(f"catchment: {render.clean(run)}")
+            render.note(f"catchment: {_about(name, run)}")
             codes.add(run.exit_code)
     results: list[RequestedSync] = []
     for name, run in running.items():
@@ -138,8 +138,8 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
             continue
         try:
             codes.add(_wait(name, run, started, results.append if as_json else None))
-        except (Refused, TryAgain) as error:
-            render.note(f"catchment: {render.clean(error)}")
+        except UserError as error:
+            render.note(f"catchment: {_about(name, error)}")
             codes.add(error.exit_code)
     if as_json:
         render.show_json(results)
@@ -147,6 +147,11 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
         for name in running:
             _show_started(name)
     return 1 if 1 in codes else max(codes)
+
+
+def _about(name: str, error: UserError) -> str:
+    """Return the message of an error, which may be one of the system, with the name of the source that it concerns."""
+    return f"{name}: {render.clean(error).removeprefix(f'{name}: ')}"
 
 
 def _show_started(name: str) -> None:
@@ -181,14 +186,11 @@ def _standing(name: str) -> SourceStanding | None:
     """Return a source, by the web process or read here; None if it was never synced."""
     from catchment.views import sources
 
+    rows: Sequence[SourceStanding]
     try:
         rows = [line.standing for line in web_process.fetch(session.home(), "/sources", list[sources.SourceLine])]
     except PageSilent:
-        try:
-            with session.reading() as ledger:
-                rows = sources.standings(ledger, session.home())
-        except NotFound:
-            return None
+        rows = session.asked(lambda ledger: sources.standings(ledger, session.home()), ())
     return next((row for row in rows if row.name == name), None)
 
 
@@ -213,7 +215,7 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     elif is_completed:
         render.say(f"{name}: {arguments.summary(last.summary) + _earlier(name, last, started) if last else 'done'}")
         if last and last.summary.get("quarantined"):
-            render.say(f"See quarantined items: `catchment quarantine list --source {name}`")
+            render.say(f"{name}: see quarantined items: `catchment quarantine list --source {name}`")
     if is_completed:
         return 0
     if session.disk_is_full() or (view.state_type == "CRASHED" and _disk_is_nearly_full()):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import NotFound, TryAgain
+from catchment.errors import TryAgain
 from console import arguments, render, session
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def preview(
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("TIME", "", "REASON"), rows)
     else:
-        render.note(_why_none(name, wait, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
+        render.note(_why_none(name, wait, entry.timing))
 
 
 def _planned(server: Running, name: str, most: int, *, is_scheduled: bool) -> tuple[list[PlannedRun], Wait | None]:
@@ -79,9 +78,7 @@ def _wait(name: str, report: ServerReport) -> Wait | None:
     """Return why the source is paused or held; None if it is active."""
     from catchment.views.waits import state_of
 
-    source = None
-    with suppress(NotFound), session.reading() as ledger:
-        source = ledger.sources.get(name)
+    source = session.asked(lambda ledger: ledger.sources.get(name), None)
     return state_of(name, source, report)[1]
 
 

@@ -79,15 +79,10 @@ def hosts(as_json: arguments.Json = False) -> None:
 
     Example: catchment hosts
     """
-    from catchment.errors import NotFound
     from catchment.views.hosts import hosts as standings
     from deployments.server.planned import latest_report
 
-    try:
-        with session.reading() as ledger:
-            rows = standings(ledger, latest_report(session.home()))
-    except NotFound:
-        rows = []
+    rows = session.asked(lambda ledger: standings(ledger, latest_report(session.home())), ())
     if as_json:
         render.show_json(rows)
         return

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from catchment.errors import BadInput, NotFound, SourceError
+from catchment.errors import BadInput, SourceError
 from catchment.runtime.home import base_folder, expanded
 from catchment.runtime.membership import Membership
 from console import render, session
 
 if TYPE_CHECKING:
+    from catchment.ledger import Ledger
     from deployments.actions.sources import NewSource
 
 _TITLE_WORDS = 4
@@ -162,12 +163,11 @@ def _start(names: list[str]) -> int:
 
 
 def _never_synced(names: list[str]) -> list[str]:
-    try:
-        with session.reading() as ledger:
-            known = {source.name: source.id for source in ledger.sources.all()}
-            return [name for name in names if name not in known or ledger.syncs.last(known[name]) is None]
-    except NotFound:
-        return names
+    def never_synced(ledger: Ledger) -> list[str]:
+        known = {source.name: source.id for source in ledger.sources.all()}
+        return [name for name in names if name not in known or ledger.syncs.last(known[name]) is None]
+
+    return session.asked(never_synced, names)
 
 
 def _source_names(file: Path) -> list[str] | None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import BadInput, NotFound, PageSilent
+from catchment.errors import BadInput, PageSilent
 from catchment.runtime import web_process
 from catchment.runtime.membership import Membership
 from console import arguments, render, session
@@ -77,11 +78,8 @@ def _overview(server: Running | None) -> Overview:
     from deployments.server.planned import read_report
 
     url, report = (server.url, read_report(server)) if server else (None, None)
-    try:
-        with session.reading() as ledger:
-            return library.overview(ledger, session.home(), url, report)
-    except NotFound:
-        return library.overview(None, session.home(), url, report)
+    overview = partial(library.overview, home=session.home(), url=url, report=report)
+    return session.asked(overview, None) or overview(None)
 
 
 def _sentence(server: Running, overview: Overview) -> str:

@@ -46,7 +46,7 @@ _Known = tuple[Mapping[str, Source], Mapping[str, Condition], Mapping[str, datet
 def examine(home: Home) -> list[Condition]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    ledger = health.ledger(health.opened(home), health.last_check(home), now)
+    ledger = health.ledger(health.opened(home), health.LastCheck.read(home), now)
     findings = [*machine.prefect_version(), health.disk(home.path), ledger, *health.raw_content(home)]
     changes = transition(home)
     state = None if changes else running(home)

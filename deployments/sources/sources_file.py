@@ -75,6 +75,19 @@ class SourceEntry:
     quiet: float | None = None
     queue: str = ""
 
+    @property
+    def timing(self) -> str:
+        """When it is synced, in words."""
+        return timing(self.schedules, self.watch, self.quiet)
+
+
+def timing(schedules: Sequence[Schedule], watch: bool, quiet: float | None = None) -> str:
+    """Return in words when a source is synced."""
+    parts = [str(schedule) for schedule in schedules]
+    if watch:
+        parts.append("on change" if quiet is None else f"{quiet:g} s after a change")
+    return ", ".join(parts) or "manual"
+
 
 class SourcesFile:
     """The file of the sources; `save` writes the additions and removals.

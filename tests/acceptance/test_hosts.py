@@ -162,6 +162,12 @@ def _prefect(folder: Path, listening: socket.socket, port: int) -> subprocess.Po
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, pass_fds=[listening.fileno()])
 
 
+def _places(person: Person) -> dict[str, str]:
+    """Return the host of each source, as the worker last reported it."""
+    lines = person("sources", "list", "--json").ok().json
+    return {line["standing"]["name"]: line["standing"]["on"] for line in lines}
+
+
 def test_sources_run_where_they_can(together: Together) -> None:
     """Files run on the host that has them, a web page anywhere; each host deploys and deletes its own only."""
     attic, barn = together.attic, together.barn
@@ -187,8 +193,7 @@ def test_sources_run_where_they_can(together: Together) -> None:
         "upkeep-barn": "host-barn",
     }
     assert "host:attic" in found["page"]["tags"]
-    rows = {row["name"]: row["on"] for row in barn("sources", "list", "--json").ok().json}
-    assert rows == {"tools": "barn", "notes": "attic", "page": "any"}
+    until(lambda: _places(barn), lambda places: places == {"tools": "barn", "notes": "attic", "page": "any"})
     runs = together.runs("page")
     assert [run["state_name"] for run in runs] == ["Completed"]
     assert runs[0]["labels"]["catchment.host"] in ("attic", "barn")
@@ -223,7 +228,7 @@ def test_killed_host_is_replaced_where_possible(together: Together) -> None:
     left("sources", "move", waiting, "--to", "any").refused(2, "root")
     left("sources", "move", waiting, "--to", alive).ok()
     until(lambda: together.states(waiting)[0], lambda state: state == "Completed")
-    assert {row["name"]: row["on"] for row in left("sources", "list", "--json").ok().json}[waiting] == alive
+    until(lambda: _places(left)[waiting], lambda place: place == alive)
 
     said = lost("up", "--detach").ok()
     assert f"{waiting}: moved to host {alive}" in said.out + said.err

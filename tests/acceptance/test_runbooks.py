@@ -57,7 +57,8 @@ class Desk:
     def begin(self) -> None:
         """Start the system and sync three papers as the source `papers`."""
         self.person("up", "--detach").ok()
-        if any(source["name"] == "papers" for source in self.person("sources", "list", "--json").ok().json):
+        sources = self.person("sources", "list", "--json").ok().json
+        if any(source["standing"]["name"] == "papers" for source in sources):
             self.person("sources", "remove", "papers", "--yes").ok()
         shutil.rmtree(self.papers, ignore_errors=True)
         self.papers.mkdir()

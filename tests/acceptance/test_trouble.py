@@ -86,7 +86,7 @@ def test_duplicate_source_name(alone: Person, vault: Path) -> None:
     alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
     alone("sources", "add", "local_files", vault, "--name", "notes").refused(2, "already")
     (listed,) = alone("sources", "list", "--json").ok().json
-    assert listed["kind"] == "obsidian"
+    assert listed["standing"]["kind"] == "obsidian"
 
 
 def test_a_setting_that_does_not_exist(alone: Person, vault: Path) -> None:

@@ -394,16 +394,16 @@ def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cl
     assert dry.code == 0 and re.search(r"limits.max_mb +- +20.0 +no", dry.out) and "every 1 h" in dry.out
     assert file.read_text() == text
     assert cli(*typed, "--reason", "too large").code == 0
-    [listed], shown = cli("sources", "list", "--json").json, cli("sources", "show", "notes", "--json").json
-    assert (listed["schedule"], listed["priority"]) == ("every 1 h", "high")
+    shown = cli("sources", "show", "notes", "--json").json
+    assert (shown["schedule"], shown["settings"]["priority"]) == ("every 1 h", "high")
     assert (shown["settings"]["exclude"], shown["settings"]["limits"]) == (["*.tmp"], {"max_mb": 20.0})
     assert {"# mine", "# the end"} <= set(re.findall(r"# .*", file.read_text()))
     reason = "priority, exclude, limits.max_mb, schedule; too large"
     assert (reason in _history(filled)[-1]) and _history(filled)[-1][1] == "changed"
     assert cli("sources", "set", "notes", "limits.memory_mb=512", "--watch", "--debounce", "5").code == 0
     assert cli("sources", "set", "notes", "exclude=", "--no-watch", "limits.max_mb=null").code == 0
-    [listed], shown = cli("sources", "list", "--json").json, cli("sources", "show", "notes", "--json").json
-    assert (listed["schedule"], shown["settings"]["limits"]) == ("every 1 h", {"memory_mb": 512})
+    shown = cli("sources", "show", "notes", "--json").json
+    assert (shown["schedule"], shown["settings"]["limits"]) == ("every 1 h", {"memory_mb": 512})
     assert shown["settings"]["exclude"] == []
     assert "nothing to change" in cli("sources", "set", "notes", "exclude=").out
     assert re.search("assistants +true +false +no", cli("sources", "set", "notes", "assistants=false", "--dry-run").out)

@@ -185,7 +185,7 @@ def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cl
     assert cli("ledger", "check", "--deep").code == 0
     proof = cli("consent", "revoke", "notes", "--yes", "--json").json
     assert (proof["holds"], proof["items"], set(proof["left"].values())) == (True, 0, {0})
-    assert cli("sources", "list", "--json").json[0]["name"] == "notes"
+    assert cli("sources", "list", "--json").json[0]["standing"]["name"] == "notes"
 
 
 def test_revocation_names_the_open_connection_of_an_assistant(filled: Path, state: Path, cli: Cli) -> None:

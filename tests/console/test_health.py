@@ -179,7 +179,7 @@ def test_a_sources_file_that_is_wrong_fails_with_its_line(cli: Cli, server: Stan
 
 def test_the_check_of_the_ledger_is_remembered(cli: Cli, filled: Path) -> None:
     assert cli("ledger", "check").code == 0
-    found = probes.last_check(Home(filled))
+    found = probes.LastCheck.read(Home(filled))
     assert found is not None
     assert found.broken == 0
 

@@ -41,7 +41,7 @@ def test_first_address_creates_the_inbox_with_consent_to_its_host(cli: Cli, stat
     added = cli("queue", "enqueue", PAGE, "--consent")
     assert (added.code, added.out.splitlines()[0]) == (0, "inbox: 1 added, 0 known")
     assert hosts(cli) == ["example.org"]
-    [source] = cli("sources", "list", "--json").json
+    source = cli("sources", "list", "--json").json[0]["standing"]
     assert (source["name"], source["kind"]) == ("inbox", "web")
     assert (state / "inbox.txt").stat().st_mode & 0o777 == 0o600
 

@@ -97,8 +97,8 @@ def test_init_asks_again_until_the_folder_can_be_read(state: Path, user: Path, c
     terminal.types("n\n")
     terminal.reads("Continue with: catchment init")
     assert terminal.ends() == 0
-    (source,) = cli("sources", "list", "--json").json
-    assert (source["name"], source["kind"], source["schedule"]) == ("notes", "local_files", "every 1 h")
+    source = cli("sources", "show", "notes", "--json").json
+    assert (source["line"]["standing"]["kind"], source["schedule"]) == ("local_files", "every 1 h")
 
 
 def test_init_of_a_home_in_use_shows_the_next_command(filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

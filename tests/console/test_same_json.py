@@ -48,6 +48,7 @@ ROWS = at("page", "rows")
 SAME: dict[str, tuple[str, str, Pick]] = {
     "status": ("", "/overview", all_of),
     "hosts": ("", "/hosts", all_of),
+    "sources list": ("", "/sources", all_of),
     "sources show": ("notes", "/sources/notes", all_of),
     "queue stats": ("", "/sources", all_of),
     "consent show": ("notes", "/sources/notes/consent", all_of),
@@ -71,6 +72,7 @@ SAME: dict[str, tuple[str, str, Pick]] = {
     "show": ("1", "/documents/1", all_of),
     "history": ("1", "/documents/1/versions", all_of),
     "diff": ("1", "/documents/1/diff", all_of),
+    "related": ("1", "/related?document=1", at("documents")),
     "search": ("swarm", "/search?text=swarm", at("hits")),
     "slo": ("", "/health/trends", lambda view: view["objectives"]),
     "telemetry show": ("", "/health/trends", at("trends")),
@@ -81,7 +83,6 @@ SAME: dict[str, tuple[str, str, Pick]] = {
 ALONE = {
     "doctor": "of checks that only a terminal runs, in the form of health",
     "health": "checks now, in the form of the report that /health keeps",
-    "sources list": "of sources.yaml, also of sources that were never synced",
     "sources next": "asks the server",
     "config show": "of sources.yaml",
     "sync": "acts",
@@ -101,7 +102,6 @@ ALONE = {
     "quarantine stats": "its numbers have no page",
     "throttle history": "its events have no page",
     "vault report": "has no page",
-    "related": "also what is linked; /related has similar documents only",
     "model": "its parts are in /overview",
 }
 """The commands without a counterpart, and why."""

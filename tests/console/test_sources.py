@@ -40,17 +40,14 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
     assert said.code == 0, said
     assert "papers: folder with 1 entry" in said.out
     assert "`catchment up --detach`" in said.out
-    assert cli("sources", "list", "--json").json == [
-        {
-            "name": "papers",
-            "kind": "local_files",
-            "state": "active",
-            "priority": "high",
-            "schedule": "every 15 min, on change",
-            "on": None,
-        }
+    (listed,) = cli("sources", "list", "--json").json
+    facts = {name: listed["standing"][name] for name in ("name", "kind", "state", "on")}
+    assert facts == {"name": "papers", "kind": "local_files", "state": "active", "on": None}
+    assert cli("sources", "list").out.splitlines()[1].split() == [
+        *("papers", "local_files", "active", "high", "every", "15", "min,", "on", "change")
     ]
     shown = cli("sources", "show", "papers", "--json").json
+    assert (shown["schedule"], shown["settings"]["priority"]) == ("every 15 min, on change", "high")
     assert shown["settings"]["limits"]["max_mb"] == 20
     assert (shown["settings"]["exclude"], shown["settings"]["include"]) == (["*.log"], ["*.txt", "docs/**"])
     assert (shown["syncs"], shown["line"]["standing"]["next_run"]) == ([], None)
@@ -61,7 +58,7 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
 
 def test_a_priority_may_be_set_like_any_other_setting(cli: Cli, state: Path, folder: Path) -> None:
     cli("sources", "add", "local_files", str(folder), "--name", "papers", "--set", "priority=high")
-    assert [source["priority"] for source in cli("sources", "list", "--json").json] == ["high"]
+    assert cli("sources", "show", "papers", "--json").json["settings"]["priority"] == "high"
 
 
 def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
@@ -150,7 +147,7 @@ def test_killed_add_is_completed_by_the_same_command(
 
     assert cli(*typed).code == 0
     assert cli("consent", "show", "papers", "--json").json["scopes"][0]["consent"]["state"] == "given"
-    assert [source["name"] for source in cli("sources", "list", "--json").json] == ["papers"]
+    assert [source["standing"]["name"] for source in cli("sources", "list", "--json").json] == ["papers"]
     assert cli(*typed).code == 2
 
 
@@ -194,7 +191,7 @@ def test_a_pause_lasts_until_it_is_resumed(filled: Path, cli: Cli) -> None:
     refused = cli("sync", "notes")
     assert (refused.code, "paused (moving house)" in refused.err) == (5, True)
     assert cli("sources", "resume", "notes").code == 0
-    assert cli("sources", "list", "--json").json[0]["state"] == "active"
+    assert cli("sources", "list", "--json").json[0]["standing"]["state"] == "active"
 
 
 def test_a_removed_source_leaves_the_file_and_the_library(filled: Path, cli: Cli) -> None:
@@ -264,8 +261,7 @@ def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: C
     assert "--watch" in cli(*given, "5").err
     assert cli(*given, "121", "--watch").code == 2
     assert cli(*given, "5", "--watch").code == 0
-    (source,) = cli("sources", "list", "--json").json
-    assert source["schedule"] == "every 15 min, 5 s after a change"
+    assert cli("sources", "show", "papers", "--json").json["schedule"] == "every 15 min, 5 s after a change"
     assert "watch:5s" in (state / "sources.yaml").read_text()
 
 

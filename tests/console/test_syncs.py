@@ -89,6 +89,20 @@ def test_sync_all_starts_every_source_that_may_run(server: Standin, cli: Cli, tm
     assert "undeployed" in response.err
 
 
+@pytest.mark.parametrize("outcome", ["Completed", "Skipped", "Failed", None])
+def test_sync_all_names_the_source_on_each_line_about_it(server: Standin, cli: Cli, outcome: str | None) -> None:
+    if outcome is not None:
+        ended = {
+            "type": "FAILED" if outcome == "Failed" else "COMPLETED",
+            "name": outcome,
+            "message": "limit of a host",
+        }
+        server.answers["/flow_runs/run-1"] = {"name": "notes", "state": ended}
+    response = cli("sync", "--all", "--wait")
+    lines = [line.removeprefix("catchment: ") for line in (response.out + response.err).splitlines()]
+    assert lines and all(line.startswith("notes: ") for line in lines), lines
+
+
 @pytest.mark.parametrize("words", [("sync",), ("sync", "notes", "--all"), ("sync", "--all", "--plan", "x")])
 def test_sync_needs_one_name_or_all(cli: Cli, words: tuple[str, ...]) -> None:
     response = cli(*words)

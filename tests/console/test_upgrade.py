@@ -48,8 +48,7 @@ def test_home_of_an_earlier_revision_keeps_documents_history_and_sources(
     assert cli("audit", "verify").code == 0
     assert cli("ledger", "check").code == 0
     assert len(cli("search", "says", "--words", "--limit", "100", "--json").json) == 29
-    (source,) = cli("sources", "list", "--json").json
-    assert (source["name"], source["schedule"]) == ("notes", "every 2 h")
+    assert cli("sources", "show", "notes", "--json").json["schedule"] == "every 2 h"
     (standing,) = cli("status", "--json").json["sources"]
     assert (standing["documents"], standing["jobs"]["quarantined"]) == (30, 1)
 

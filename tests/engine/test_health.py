@@ -81,9 +81,9 @@ def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -
 
 
 def test_integrity_check_result_is_remembered(home: Home) -> None:
-    assert health.last_check(home) is None
-    health.record_check(home, 3, 4)
-    found = health.last_check(home)
+    assert LastCheck.read(home) is None
+    LastCheck(datetime.now(UTC), 3, 4).write(home)
+    found = LastCheck.read(home)
     assert found is not None
     assert (found.broken, found.differences) == (3, 4)
     assert [path.name for path in home.run.iterdir() if path.suffix != ".lock"] == ["ledger-check.json"]

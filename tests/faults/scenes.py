@@ -343,7 +343,7 @@ def upkeep(desk: Desk) -> None:
         ledger.pacing.purge()
         forget_done(cache, ledger)
         broken = len(ledger.check())
-    health.record_check(desk.home, broken)
+    health.LastCheck(datetime.now(UTC), broken).write(desk.home)
 
 
 def vacuumed(desk: Desk) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from catchment.views.health import last_check
+from catchment.views.health import LastCheck
 from flows.upkeep import upkeep
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
@@ -34,7 +34,7 @@ def test_upkeep_deletes_expired_data_only_and_checks_the_ledger(window: Window, 
             os.utime(place / name, (then, then))
     done = asyncio.run(upkeep())
     assert (done["items"], done["broken"]) == (0, 0)
-    checked = last_check(home)
+    checked = LastCheck.read(home)
     assert checked is not None
     assert checked.broken == 0
     for place in places:

@@ -28,7 +28,7 @@ from catchment.ledger.admin import backup as copies
 from catchment.ledger.db.history_chain import link
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from catchment.views.health import last_check
+from catchment.views.health import LastCheck
 from deployments.actions import backups
 from deployments.actions.desk import Desk
 from tasks import upkeep
@@ -491,7 +491,7 @@ def test_daily_check_signs_a_restored_history_and_tells_forgery_from_damage(
     house.ledger.close()
     rewrite(house.home.path / "ledger.db", lambda rows: rows[1].__setitem__(2, "forged"))
     assert upkeep._check_ledger() > 0
-    checked = last_check(house.home)
+    checked = LastCheck.read(house.home)
     assert checked and (checked.broken, checked.differences > 0) == (0, True)
 
 

@@ -273,14 +273,14 @@ def test_source_shows_its_backlog_and_what_it_holds(world: World, home: Home) ->
     world.see(note("c.md"))
     world.clock.forward(hours=1)
     world.see(note("d.md"))
-    view = sources.source(world.ledger, home, "notes", {"priority": "high"})
+    view = sources.source(world.ledger, home, "notes", "manual", {"priority": "high"})
     assert (view.line.oldest, view.line.standing.waiting) == (oldest, 2)
     assert view.line.last_good is not None and view.line.last_good.id == good
     assert (dict(view.types), view.size) == ({"text/markdown": 2}, 100)
     assert [row.id for row in view.syncs] == [world.sync.id, good]
     assert view.settings["priority"] == "high" and view.planned is None
     with pytest.raises(NotFound):
-        sources.source(world.ledger, home, "other", {})
+        sources.source(world.ledger, home, "other", "manual", {})
 
 
 def test_latest_documents_come_in_parts(world: World) -> None:

@@ -24,9 +24,9 @@ from catchment.runtime import web_process
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.search.meaning.index import MeaningIndex
-from catchment.search.related import related
 from catchment.search.results import Results
 from catchment.search.search import search
+from catchment.views.documents import RelatedView, related
 from console.main import main
 from tests.documents import document_named
 from tests.waiting import until
@@ -87,9 +87,10 @@ def test_related_documents_are_those_found_in_this_process(library_home: Home, c
     until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
         document = document_named(ledger, "Girder.md")
-        expected = related(ledger, MeaningIndex(ledger), document.content_id, 5)
+        expected = related(ledger, document, MeaningIndex(ledger), 5)
     assert client.get("/api/v1/related", params={"document": document.document, "limit": 5}).status_code == 200
-    assert remote.related(library_home, document.document, 5) == expected
+    fetched = web_process.fetch(library_home, "/related", RelatedView, document=str(document.document), limit="5")
+    assert (fetched, fetched.meaning_off) == (expected, None)
     assert client.get("/api/v1/related", params={"document": 999}).status_code == 404
     assert client.get("/api/v1/related", params={"document": "-1"}).status_code == 400
     assert client.get("/api/v1/related").status_code == 400

@@ -25,7 +25,7 @@ from web import rendering, template_filters
 from web.guard import error
 from web.json_interface import status_of
 from web.site import Data, WebPage
-from web.warm_library import RelatedRequest, WarmLibrary
+from web.warm_library import WarmLibrary
 
 _NEAREST = 8
 _LISTED = 100
@@ -164,7 +164,7 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
     }
     shown_documents |= {link.document for link in (*view.links_to, *view.linked_from)}
     try:
-        hits = library.related(RelatedRequest(document=shown.document, limit=_NEAREST))
+        hits = library.near(shown.content_id, _NEAREST)
     except MeaningOff as unavailable:
         return [], str(unavailable)
     return [hit for hit in hits if hit.document not in shown_documents], None

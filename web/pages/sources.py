@@ -95,7 +95,8 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
 def _source(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     name = parameters["name"]
     entry = desk.entry(name)
-    view = sources.source(library.ledger, library.home, name, entry.settings.model_dump(mode="json", exclude_none=True))
+    settings = entry.settings.model_dump(mode="json", exclude_none=True)
+    view = sources.source(library.ledger, library.home, name, entry.timing, settings)
     last = view.line.standing.last_sync
     return {
         "view": view,

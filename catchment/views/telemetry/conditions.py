@@ -18,7 +18,7 @@ from catchment.telemetry.catalogue import JOBS
 from catchment.telemetry.incidents import FAIL, OK, UNREAD, WARN, Condition, ReasonCode, explains, problems
 from catchment.telemetry.objectives import ObjectiveStatus
 from catchment.views import health, hosts
-from catchment.views.health import HealthReport
+from catchment.views.health import HealthReport, LastCheck
 from catchment.views.hosts import HostState
 from catchment.views.telemetry.objectives import objectives, settings
 
@@ -54,7 +54,7 @@ def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, 
     """
     disk = health.disk(home.path)
     yield disk
-    yield health.ledger(errors.get("ledger") or errors.get("lease"), health.last_check(home), now)
+    yield health.ledger(errors.get("ledger") or errors.get("lease"), LastCheck.read(home), now)
     if is_up:
         yield health.server(True, not {"server", "events"} & errors.keys())
         status = WorkerStatus.read(home)
