@@ -12,10 +12,10 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from catchment.model import count as count  # noqa: PLC0414 - commands use it as `render.count`
 from catchment.model import in_words
@@ -55,6 +55,8 @@ _STATE_COLOURS: Final = {
     "met": "green",
     "burning": "red",
 }
+_STATES: Final = frozenset({"STATE", "OUTCOME", "CONSENT", "VERDICT"})
+"""Columns of states: each cell has the colour of its state."""
 _MARKED: Final = re.compile(r"\[([^\[\]]+)\]")
 _CHANGED: Final = re.compile("\ue000([^\ue001]*)\ue001")
 _REWRITE_SECONDS: Final = 0.2
@@ -71,6 +73,8 @@ _MINOR: Final = (
 _Column = tuple[str, ...]
 """The header of a column, and its cells."""
 
+
+R = TypeVar("R", bound="DataclassInstance")
 
 _has_lines = False
 
@@ -196,6 +200,11 @@ def show_json(view: DataclassInstance | Sequence[DataclassInstance] | None) -> N
         say(_UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
+def facts(record: object, *names: str) -> dict[str, object]:
+    """Return attributes of a record for `show_fields`, by their names in words."""
+    return {name.replace("_", " "): getattr(record, name) for name in names}
+
+
 def show_fields(fields: Mapping[str, object]) -> None:
     """Write one line per name and value. Empty values are left out; times are shown in full."""
     present = {name: text for name, value in fields.items() if (text := _in_full(value))}
@@ -230,16 +239,25 @@ def show_change(sign: str, parts: Iterable[tuple[str, bool]], colour: str) -> No
     )
 
 
-def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, states: Collection[str] = ()) -> None:
-    """Write an aligned table. On a terminal it fits the width: the last column wraps, then others are left out or shortened.
+def show_rows(
+    records: Sequence[R], as_json: bool, headers: Sequence[str], cells: Callable[[R], Sequence[object]], empty: str
+) -> bool:
+    """Write records as JSON or as a table with the cells of each, or note that there are none. Return whether as a table."""
+    if as_json:
+        show_json(records)
+    elif records:
+        show_table(headers, map(cells, records))
+    else:
+        note(empty)
+    return bool(records) and not as_json
 
-    Args:
-        states: Columns of states. Each cell has the colour of its state.
-    """
+
+def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write an aligned table. On a terminal it fits the width: the last column wraps, then others are left out or shortened."""
     limit = _line_width()
     columns = _fitted([(header, *map(_cell, cells)) for header, *cells in zip(headers, *rows, strict=True)], limit)
     right = frozenset(index for index, column in enumerate(columns) if _is_numeric(column))
-    coloured = frozenset(index for index, column in enumerate(columns) if column[0] in states)
+    coloured = frozenset(index for index, column in enumerate(columns) if column[0] in _STATES)
     widths = list(map(_width, columns))
     widths[-1] = min(widths[-1], max(_MINIMUM_WIDTH, limit - sum(widths[:-1]) - 2 * (len(widths) - 1)))
     headers, *table = zip(*columns, strict=True)

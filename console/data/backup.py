@@ -53,14 +53,13 @@ def _list(as_json: bool) -> int:
     from catchment.views.backups import backups
 
     files = backups(session.home(), most=None).files
-    if as_json:
-        render.show_json(files)
-    elif files:
-        render.show_table(
-            ("MADE", "SIZE", "FILE"), [(backup.made, render.size(backup.size), backup.file) for backup in files]
-        )
-    else:
-        render.note("no backup in the home folder; make one: `catchment backup`")
+    render.show_rows(
+        files,
+        as_json,
+        ("MADE", "SIZE", "FILE"),
+        lambda backup: (backup.made, render.size(backup.size), backup.file),
+        "no backup in the home folder; make one: `catchment backup`",
+    )
     return 0
 
 

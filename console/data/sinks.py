@@ -72,20 +72,19 @@ def list_sinks(as_json: arguments.Json = False) -> None:
     Example: catchment sinks list
     """
     sink_rows = session.asked(lambda ledger: ledger.outbox.all(), ())
-    if as_json:
-        render.show_json(sink_rows)
-    elif sink_rows:
-        headers = ("SINK", "KIND", "STATE", "WAITING", "REFUSED", "UP TO DATE", "PLACE")
-        rows = [
-            (sink.name, sink.kind, _state(sink), sink.waiting, sink.refused, render.when(sink.current), sink.place)
-            for sink in sink_rows
-        ]
-        render.show_table(headers, rows, states={"STATE"})
+    if render.show_rows(
+        sink_rows,
+        as_json,
+        ("SINK", "KIND", "STATE", "WAITING", "REFUSED", "UP TO DATE", "PLACE"),
+        lambda sink: (
+            *(sink.name, sink.kind, _state(sink), sink.waiting, sink.refused),
+            *(render.when(sink.current), sink.place),
+        ),
+        "no sinks; add one: `catchment sinks add folder ~/Documents/Library --name library`",
+    ):
         for sink in sink_rows:
             if sink.error:
                 render.note(f"{sink.name}: {render.clean(sink.error)}")
-    else:
-        render.note("no sinks; add one: `catchment sinks add folder ~/Documents/Library --name library`")
 
 
 @app.command()

@@ -103,13 +103,13 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
         view = _related(ledger, named(ledger, document))
     if view.meaning_off:
         render.note(view.meaning_off)
-    if as_json:
-        render.show_json(view.documents)
-    elif view.documents:
-        rows = [(row.relation, row.document, row.title, row.source, row.item) for row in view.documents]
-        render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
-    else:
-        render.note("no related documents")
+    render.show_rows(
+        view.documents,
+        as_json,
+        ("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"),
+        lambda row: (row.relation, row.document, row.title, row.source, row.item),
+        "no related documents",
+    )
 
 
 def named(ledger: Ledger, name: str) -> Shown:

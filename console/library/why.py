@@ -106,15 +106,12 @@ def _consent(consents: Sequence[Consent]) -> str | None:
 def _print(item: ItemWhy) -> None:
     render.show_fields(
         {
-            "item": item.item,
-            "source": item.source,
+            **render.facts(item, "item", "source"),
             "status": item.because,
             "consent": _consent(item.consents),
-            "first seen": item.first_seen,
-            "changed": item.changed,
+            **render.facts(item, "first_seen", "changed"),
             "missing since": item.gone,
-            "attempts": item.attempts,
-            "next attempt": item.next_attempt,
+            **render.facts(item, "attempts", "next_attempt"),
             "listed by sync": item.sync,
             "run": session.run_address(item.run),
             "code version": item.code_version,

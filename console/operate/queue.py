@@ -42,7 +42,7 @@ def stats(as_json: arguments.Json = False) -> None:
         for line in lines
         for standing in (line.standing,)
     ]
-    render.show_table(headers, [*table, (*total, oldest or "-")], states={"STATE"})
+    render.show_table(headers, [*table, (*total, oldest or "-")])
 
 
 @app.command()

@@ -48,7 +48,7 @@ def slo(as_json: arguments.Json = False) -> None:
         )
         for state in states
     ]
-    render.show_table(headers, rows, states={"STATE"})
+    render.show_table(headers, rows)
 
 
 def show(

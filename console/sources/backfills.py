@@ -374,7 +374,7 @@ def _table(rows: Sequence[Backfill]) -> None:
         )
         for backfill in rows
     ]
-    render.show_table(headers, table, states={"STATE"})
+    render.show_table(headers, table)
 
 
 def _progress(backfill: Backfill) -> str:

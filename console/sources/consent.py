@@ -39,14 +39,13 @@ def list_consents(as_json: arguments.Json = False) -> None:
     Example: catchment consent list
     """
     consents = session.asked(lambda ledger: ledger.consents.all(), ())
-    if as_json:
-        render.show_json(consents)
-    elif consents:
-        headers = ("SOURCE", "SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY")
-        rows = [(row.source, row.scope, row.state, _until(row), row.given, row.by) for row in consents]
-        render.show_table(headers, rows, states={"CONSENT"})
-    else:
-        render.note("no sources yet; see `catchment sources add --help`")
+    render.show_rows(
+        consents,
+        as_json,
+        ("SOURCE", "SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY"),
+        lambda row: (row.source, row.scope, row.state, _until(row), row.given, row.by),
+        "no sources yet; see `catchment sources add --help`",
+    )
 
 
 @app.command()
@@ -70,7 +69,7 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
         consent = row.consent
         facts = (consent.state, consent.expires, consent.given, consent.by) if consent else ("asked", None, None, None)
         cells.append((row.scope, *facts, row.reads or not_read))
-    render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
+    render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells)
     _print_hosts(name, [row.consent for row in view.scopes if row.consent])
     if unread:
         render.say("\nHosts of its addresses that it may not contact:")

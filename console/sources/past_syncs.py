@@ -34,14 +34,13 @@ def list_syncs(
 
     with session.reading() as ledger:
         rows = [row for row in syncs.syncs(ledger, source, limit=limit).rows if since is None or row.began >= since]
-    if as_json:
-        render.show_json(rows)
-    elif rows:
-        headers = ("SYNC", "SOURCE", "OUTCOME", "STARTED", "TOOK", "RESULT")
-        table = [(r.id, r.source, r.outcome or "running", r.began, _took(r), _result(r)) for r in rows]
-        render.show_table(headers, table, states={"OUTCOME"})
-    else:
-        render.note("no sync since then" if since else "no sync yet; start one: `catchment sync NAME`")
+    render.show_rows(
+        rows,
+        as_json,
+        ("SYNC", "SOURCE", "OUTCOME", "STARTED", "TOOK", "RESULT"),
+        lambda row: (row.id, row.source, row.outcome or "running", row.began, _took(row), _result(row)),
+        "no sync since then" if since else "no sync yet; start one: `catchment sync NAME`",
+    )
 
 
 @app.command("show")

@@ -14,10 +14,7 @@ from catchment.runtime.home import expanded
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.ledger import Ledger
     from catchment.sync.plan import Plan
-    from deployments.actions.desk import Desk
-    from deployments.sources.sources_file import SourceEntry
 
 _SHOWN = 50
 
@@ -36,29 +33,21 @@ def plan(
 
     Example: catchment plan notes --out notes.plan
     """
+    from catchment.sync.plan import make_plan
+    from deployments.actions import previews
+
     desk = session.desk()
-    entry = desk.entry(name)
+    desk.entry(name)
     with session.writing() as ledger:
-        preview = _make_plan(desk, ledger, entry, deep=deep)
+        preview: Plan = previews.compared(desk, ledger, name, make_plan, deep=deep)
     if out is not None:
         _write(expanded(out), preview.to_json())
     if as_json:
-        from deployments.actions.previews import SyncPreview
-
-        render.show_json(SyncPreview.of(preview))
+        render.show_json(previews.SyncPreview.of(preview))
         return
     _show(preview)
     if out is not None:
         render.say(f"To apply this plan: `catchment sync {name} --plan {shlex.quote(str(out))}`")
-
-
-def _make_plan(desk: Desk, ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
-    from catchment.sync.plan import make_plan
-    from deployments.actions.desk import known
-
-    connector = desk.connector_here(entry)
-    policy = entry.settings.policy(connector.policy)
-    return make_plan(desk.home, ledger, known(desk, ledger, entry.name), connector, policy, deep=deep)
 
 
 def _show(preview: Plan) -> None:

@@ -172,7 +172,7 @@ def list_sources(as_json: arguments.Json = False) -> None:
     desk = session.desk()
     states = _states(latest_report(session.home()))
     if rows := [_facts(entry, states) for entry in (*desk.entries().values(), *desk.elsewhere().values())]:
-        render.show_table([name.upper() for name in rows[0]], [[*row.values()] for row in rows], states={"STATE"})
+        render.show_table([name.upper() for name in rows[0]], [[*row.values()] for row in rows])
     else:
         render.note("no sources yet; see `catchment sources add --help`")
 

@@ -83,28 +83,21 @@ def hosts(as_json: arguments.Json = False) -> None:
     from deployments.server.planned import latest_report
 
     rows = session.asked(lambda ledger: standings(ledger, latest_report(session.home())), ())
-    if as_json:
-        render.show_json(rows)
-        return
-    if not rows:
-        render.note("no hosts: this home has its library to itself; share it with `catchment join`")
-        return
-    render.show_table(
+    if render.show_rows(
+        rows,
+        as_json,
         ("HOST", "STATE", "LAST BEAT", "SOURCES", "SYNCS NOW", "VERSION", "ANY"),
-        [
-            (
-                f"{host.name} (this one)" if host.is_me else host.name,
-                host.state,
-                render.when(host.last_beat) if host.last_beat else "-",
-                "-" if host.sources is None else len(host.sources),
-                len(host.syncs),
-                host.version.partition(" ")[0],
-                "yes" if host.takes_any else "no",
-            )
-            for host in rows
-        ],
-        states={"STATE"},
-    )
-    for host in rows:
-        if host.problem:
-            render.say(render.paint(f"{host.name}: {host.problem}", "yellow"))
+        lambda host: (
+            f"{host.name} (this one)" if host.is_me else host.name,
+            host.state,
+            host.last_beat or "-",
+            "-" if host.sources is None else len(host.sources),
+            len(host.syncs),
+            host.version.partition(" ")[0],
+            "yes" if host.takes_any else "no",
+        ),
+        "no hosts: this home has its library to itself; share it with `catchment join`",
+    ):
+        for host in rows:
+            if host.problem:
+                render.say(render.paint(f"{host.name}: {host.problem}", "yellow"))

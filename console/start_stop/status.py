@@ -137,7 +137,6 @@ def _print(server: Running | None, overview: Overview) -> None:
     render.show_table(
         ("SOURCE", "KIND", "STATE", "DOCUMENTS", "WAITING", "QUARANTINED", "WATCHED", "NEXT RUN", "LAST SYNC"),
         [_row(source) for source in overview.sources],
-        states={"STATE"},
     )
     for line in _limits(overview.sources, overview.hosts):
         render.say(render.clean(line))

@@ -37,16 +37,13 @@ def list_events(
 
     with session.reading() as ledger:
         events = acts(ledger, source, actor, since, limit)
-    if as_json:
-        render.show_json(events)
-    elif events:
-        table = [
-            (event.number, event.at, *map(visible, (event.actor, event.event, event.source or "", event.reason or "")))
-            for event in events
-        ]
-        render.show_table(("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"), table)
-    else:
-        render.note("no matching events")
+    render.show_rows(
+        events,
+        as_json,
+        ("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"),
+        lambda act: (act.number, act.at, *map(visible, (act.actor, act.event, act.source or "", act.reason or ""))),
+        "no matching events",
+    )
 
 
 @app.command()

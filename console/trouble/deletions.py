@@ -25,15 +25,14 @@ def list_held(
     """
     with session.reading() as ledger:
         holds = ledger.intake.holds(ledger.sources.get(name).id if name else None)
-    if as_json:
-        render.show_json(holds)
-    elif holds:
-        render.show_table(
-            ("SOURCE", "DELETIONS", "SINCE", "REASON"), [(h.source, h.count, h.held, h.reason) for h in holds]
-        )
+    if render.show_rows(
+        holds,
+        as_json,
+        ("SOURCE", "DELETIONS", "SINCE", "REASON"),
+        lambda hold: (hold.source, hold.count, hold.held, hold.reason),
+        "no held deletions",
+    ):
         render.say("Confirm them: `catchment deletions apply NAME`. Discard them: `catchment deletions drop NAME`.")
-    else:
-        render.note("no held deletions")
 
 
 @app.command()

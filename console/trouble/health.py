@@ -42,5 +42,5 @@ def show(conditions: Sequence[Condition], as_json: bool) -> int:
             )
             for condition in conditions
         ]
-        render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
+        render.show_table(("PROBE", "VERDICT", "FINDING"), rows)
     return int(report.verdict == "fail")

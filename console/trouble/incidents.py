@@ -32,27 +32,16 @@ def list_incidents(
     with session.reading() as ledger:
         closed = views.incidents(ledger, limit=limit).closed.rows
         rows = [*views.current(session.home(), ledger), *(row for row in closed if not since or row.opened_at >= since)]
-    if as_json:
-        render.show_json(rows)
-    elif rows:
-        render.show_table(
-            ("N", "STATE", "REASON", "ABOUT", "SINCE", "UNTIL", "MESSAGE"),
-            [
-                (
-                    incident.id or "-",
-                    _state(incident),
-                    incident.reason,
-                    incident.about,
-                    incident.opened_at,
-                    incident.closed_at,
-                    incident.message,
-                )
-                for incident in rows
-            ],
-            states={"STATE"},
-        )
-    else:
-        render.note("no incidents")
+    render.show_rows(
+        rows,
+        as_json,
+        ("N", "STATE", "REASON", "ABOUT", "SINCE", "UNTIL", "MESSAGE"),
+        lambda incident: (
+            *(incident.id or "-", _state(incident), incident.reason, incident.about),
+            *(incident.opened_at, incident.closed_at, incident.message),
+        ),
+        "no incidents",
+    )
 
 
 @app.command("show")

@@ -44,14 +44,13 @@ def list_jobs(
         if source:
             ledger.sources.get(source)
         rows = ledger.queue.jobs(source=source, state=state, limit=limit, since=since)
-    if as_json:
-        render.show_json(rows)
-    elif rows:
-        headers = ("JOB", "STATE", "REASON", "ATTEMPTS", "ENQUEUED", "SOURCE", "ITEM")
-        table = [(r.job, r.state, r.reason, r.attempts, r.enqueued, r.source, r.item) for r in rows]
-        render.show_table(headers, table, states={"STATE"})
-    else:
-        render.note("no matching jobs")
+    render.show_rows(
+        rows,
+        as_json,
+        ("JOB", "STATE", "REASON", "ATTEMPTS", "ENQUEUED", "SOURCE", "ITEM"),
+        lambda row: (row.job, row.state, row.reason, row.attempts, row.enqueued, row.source, row.item),
+        "no matching jobs",
+    )
 
 
 @app.command("show")
@@ -71,7 +70,7 @@ def show_job(
         render.show_json(view)
         return
     shown = ("job", "source", "item", "state", "reason", "attempts", "error", "enqueued", "next_attempt", "finished")
-    render.show_fields({name.replace("_", " "): getattr(view.job, name) for name in shown})
+    render.show_fields(render.facts(view.job, *shown))
     render.say()
     show_events(view.history)
 

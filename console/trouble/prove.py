@@ -10,10 +10,7 @@ from catchment.errors import NotFound, Refused, TryAgain
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.ledger import Ledger
     from catchment.sync.prove import FolderProof, Proven
-    from deployments.actions.desk import Desk
-    from deployments.sources.sources_file import SourceEntry
 
 _FOLDERS_SHOWN = 20
 _ITEMS_SHOWN = 50
@@ -36,22 +33,24 @@ def prove(
 
     Example: catchment prove notes --repair
     """
-    desk = session.desk()
-    entry = desk.entry(name)
-    with session.writing() as ledger:
-        proof, held = _compare(desk, ledger, entry, deep=deep, repair=repair)
-    if as_json:
-        from deployments.actions.previews import ProofPreview
+    from catchment.sync import prove
+    from catchment.sync.prove import Flaw
+    from deployments.actions import previews
 
-        render.show_json(ProofPreview.of(proof, held))
+    desk, held = session.desk(), 0
+    desk.entry(name)
+    with session.writing() as ledger:
+        proof: Proven = previews.compared(desk, ledger, name, prove.prove, deep=deep)
+        if repair and not proof.holds:
+            held = prove.repair(ledger, ledger.sources.get(name), proof, session.operator())
+    if as_json:
+        render.show_json(previews.ProofPreview.of(proof, held))
     else:
         _show(proof)
         if deep:
             render.say(f"{render.count(proof.texts, 'text')} compared with a fresh parse")
     if proof.holds:
         return 0
-    from catchment.sync.prove import Flaw
-
     unread = [finding.item for finding in proof.findings if finding.flaw is Flaw.UNREADABLE]
     if unread and not as_json:
         render.note(f"{name}: {unread[0]} cannot be read, so its state is unknown; see `catchment why {unread[0]}`")
@@ -61,7 +60,7 @@ def prove(
                 f"{name}: differences proof; repair with `catchment prove {name} --repair` (a sync adds new items)"
             )
         return 1
-    is_requested = _request_sync(entry)
+    is_requested = _request_sync(name)
     if not as_json:
         remedy = "sync requested" if is_requested else f"process them with `catchment sync {name}`"
         render.say(f"{name}: differing items queued; {remedy}")
@@ -70,25 +69,13 @@ def prove(
     return 1 if held or unread else 0
 
 
-def _compare(desk: Desk, ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
-    from catchment.sync import prove
-    from deployments.actions.desk import known
-
-    connector = desk.connector_here(entry)
-    policy = entry.settings.policy(connector.policy)
-    source = known(desk, ledger, entry.name)
-    proof = prove.prove(desk.home, ledger, source, connector, policy, deep=deep)
-    held = prove.repair(ledger, source, proof, session.operator()) if repair and not proof.holds else 0
-    return proof, held
-
-
-def _request_sync(entry: SourceEntry) -> bool:
+def _request_sync(name: str) -> bool:
     from deployments.actions import syncs
 
     if session.running() is None:
         return False
     try:
-        syncs.start(session.desk(), entry.name, session.operator(), "repair")
+        syncs.start(session.desk(), name, session.operator(), "repair")
     except (NotFound, Refused, TryAgain):
         return False  # for example, not deployed yet
     return True

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 app = CommandGroup("Inspect, retry and discard failed items.\n\nExample: catchment quarantine list")
 
+_HEADERS = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
+
 Job = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")]
 Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="Numbers of the jobs.")]
 Source = Annotated[
@@ -50,13 +52,8 @@ def list_entries(
             for entry in ledger.quarantine.list(source, reason, cluster)
             if since is None or entry.last_failed >= since
         ]
-    if as_json:
-        render.show_json(entries)
-    elif entries:
-        _show(entries)
+    if render.show_rows(entries, as_json, _HEADERS, _cells, "the quarantine is empty"):
         render.say("Retry: `catchment quarantine retry JOB`. Details: `catchment quarantine show JOB`.")
-    else:
-        render.note("the quarantine is empty")
 
 
 @app.command("show")
@@ -72,15 +69,8 @@ def show_entry(job: Job, as_json: arguments.Json = False) -> None:
         return
     render.show_fields(
         {
-            "job": entry.job,
-            "item": entry.item,
-            "source": entry.source,
-            "reason": entry.reason,
-            "message": entry.message,
-            "error": entry.error,
-            "attempts": entry.attempts,
-            "first failed": entry.first_failed,
-            "last failed": entry.last_failed,
+            **render.facts(entry, "job", "item", "source", "reason", "message", "error"),
+            **render.facts(entry, "attempts", "first_failed", "last_failed"),
             "retry": "may help" if entry.retry_helps else "useless until the item or the program changes",
             "last good version": _last_good(entry.document),
             "notes": "; ".join(entry.notes),
@@ -202,16 +192,14 @@ def stats(as_json: arguments.Json = False) -> None:
         render.show_table(headers, map(_retries, view.retries))
 
 
-def _show(entries: list[QuarantineEntry]) -> None:
-    headers = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
-    render.show_table(
-        headers, [(e.job, e.reason, e.attempts, e.last_failed, e.source, e.item, e.message) for e in entries]
-    )
+def _cells(entry: QuarantineEntry) -> tuple[object, ...]:
+    failed = (entry.job, entry.reason, entry.attempts, entry.last_failed)
+    return (*failed, entry.source, entry.item, entry.message)
 
 
 def _preview(entries: list[QuarantineEntry], act: str) -> None:
     if entries:
-        _show(entries)
+        render.show_table(_HEADERS, map(_cells, entries))
     render.say(f"{render.count(len(entries), 'item')} would be {act}; nothing was changed (--dry-run)")
 
 

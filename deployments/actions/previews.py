@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from catchment.contracts import Connector, NothingKnown, Watchable
 from catchment.errors import Stopped, TookTooLong, TryAgain
-from catchment.ledger import PlannedAction, Step
+from catchment.ledger import Ledger, PlannedAction, Step
 from catchment.model import Upsert
 from catchment.sync import prove as proofs
 from catchment.sync.plan import Plan, make_plan
@@ -145,13 +145,18 @@ def proof(desk: Desk, name: str) -> ProofPreview:
     return ProofPreview.of(result, most=_SHOWN)
 
 
-def _in_time(desk: Desk, name: str, command: str, find: Callable[..., T], **options: bool) -> T:
+def compared(desk: Desk, ledger: Ledger, name: str, compare: Callable[..., T], **options: Any) -> T:
+    """Compare the library with a source by `make_plan` or `prove`, whose exceptions it raises. `options`: of that."""
     entry = desk.entry(name)
     connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)
+    return compare(desk.home, ledger, known(desk, ledger, name), connector, policy, **options)
+
+
+def _in_time(desk: Desk, name: str, command: str, compare: Callable[..., T], **options: bool) -> T:
     try:
         with _alone(), desk.writing() as ledger:
-            return find(desk.home, ledger, known(desk, ledger, name), connector, policy, seconds=SECONDS, **options)
+            return compared(desk, ledger, name, compare, seconds=SECONDS, **options)
     except Stopped:
         raise TookTooLong(
             f"{name}: not done in {SECONDS:.0f} seconds; in a terminal: catchment {command} {name}"

@@ -128,7 +128,7 @@ def test_in_a_pipe_no_line_is_wrapped_or_coloured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    render.show_table(("JOB", "STATE"), [(1, "active " * 40)], states={"STATE"})
+    render.show_table(("JOB", "STATE"), [(1, "active " * 40)])
     out = capsys.readouterr().out
     assert len(out.splitlines()) == 2
     assert "\x1b" not in out
@@ -138,11 +138,11 @@ def test_colours_appear_on_a_terminal_and_not_with_no_color(
     terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = terminal()
-    render.show_table(("STATE",), [("held",)], states={"STATE"})
+    render.show_table(("STATE",), [("held",)])
     assert "\x1b[33mheld\x1b[0m" in screen.getvalue()
     monkeypatch.setenv("NO_COLOR", "1")
     screen = terminal()
-    render.show_table(("STATE",), [("held",)], states={"STATE"})
+    render.show_table(("STATE",), [("held",)])
     assert screen.getvalue() == "STATE\nheld\n"
 
 
