@@ -1,4 +1,4 @@
-"""Fields of the actions that set up sources, their consents and their limits. Numbers, times and flags may be typed."""
+"""The fields of the actions. Numbers, times and flags may be typed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, Reason
 from catchment.model import ReplayStage
 from catchment.pacing import RateProfile
 from catchment.settings import SecretReference
 from catchment.typed_settings import settings
 from deployments.actions.desk import Timing
+from deployments.actions.quarantine import Selection
 from deployments.actions.sources import NewSource
 
 _LARGEST = 2**63 - 1
@@ -42,26 +43,34 @@ def _each_line(value: Any) -> Any:
 
 
 _Optional = BeforeValidator(_none_if_empty)
-NO_FLAG = BeforeValidator(_no_flag)
+_NO_FLAG = BeforeValidator(_no_flag)
 """Refuses `true` and `false` as numbers in JSON. It follows the bounds; before them, it hides them from the OpenAPI schema."""
 _Lines = Annotated[tuple[_Text, ...], BeforeValidator(_each_line)]
 _Settings = Annotated[dict[str, Any], BeforeValidator(_lines)]
 _Schedule = Annotated[_Text | None, _Optional]
-_Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST), NO_FLAG] | None, _Optional]
+_Limit = Annotated[Annotated[int, Field(ge=1, le=_LARGEST), _NO_FLAG] | None, _Optional]
+_Number = Annotated[int, Field(ge=0, le=2**62), _NO_FLAG]
+_Numbers = Annotated[
+    tuple[_Number, ...], BeforeValidator(lambda fields: fields.split(",") if isinstance(fields, str) else fields)
+]
 
 
-class _Fields(BaseModel):
+class ActionFields(BaseModel):
+    """The fields of an action, typed in a form or sent as JSON. Each has a reason for the history."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    reason: _Text = ""
 
-class _TimingFields(_Fields):
+
+class _TimingFields(ActionFields):
     """When a source is synced. `every`: "15m"."""
 
     every: _Schedule = None
     cron: _Schedule = None
     rrule: _Schedule = None
     watch: Annotated[bool | None, _Optional] = None
-    debounce: Annotated[Annotated[float, NO_FLAG] | None, _Optional] = None
+    debounce: Annotated[Annotated[float, _NO_FLAG] | None, _Optional] = None
 
     @property
     def timing(self) -> Timing:
@@ -69,7 +78,7 @@ class _TimingFields(_Fields):
         return Timing(self.every, self.cron, self.rrule, self.watch, self.debounce)
 
 
-class _UntilFields(_Fields):
+class _UntilFields(ActionFields):
     """The end of a consent: a time, or a day, at whose end it ends."""
 
     until: Annotated[AwareDatetime | date | None, _Optional] = None
@@ -93,14 +102,13 @@ def _local(day: date, moment: time) -> datetime:
         raise BadInput(f"{day}: out of range; choose a day of the years 2 to 9998") from None
 
 
-class PlanFields(_Fields):
+class PlanFields(ActionFields):
     """A new backfill. `since` and `until`: the first day, and the first one after. Without a `stage`: what fits the kind."""
 
     name: _Name
     since: Annotated[date | None, _Optional] = None
     until: Annotated[date | None, _Optional] = None
     stage: Annotated[ReplayStage | None, _Optional] = None
-    reason: _Text = ""
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
@@ -120,7 +128,6 @@ class SourceFields(_TimingFields, _UntilFields):
     settings: _Settings = Field(default_factory=dict)
     secret: _Secret = ""
     consent: bool = False
-    reason: _Text = ""
 
     @property
     def new(self) -> NewSource:
@@ -133,16 +140,14 @@ class HostsFields(_UntilFields):
 
     name: _Name
     hosts: _Lines
-    reason: _Text = ""
 
 
-class InboxFields(_Fields):
+class InboxFields(ActionFields):
     """Web addresses for the inbox, or lines of them. `consent`: to all their hosts; `hosts`: to these alone."""
 
     addresses: _Lines
     hosts: _Lines = ()
     consent: bool = False
-    reason: _Text = ""
 
 
 class ChangeFields(_TimingFields):
@@ -151,24 +156,21 @@ class ChangeFields(_TimingFields):
     name: _Name
     settings: _Settings = Field(default_factory=dict)
     secret: _Secret = ""
-    reason: _Text = ""
 
 
-class MoveFields(_Fields):
+class MoveFields(ActionFields):
     """A source that this host takes over. `anywhere`: any host may run it."""
 
     name: _Name
     anywhere: bool = False
-    reason: _Text = ""
 
 
-class ConfirmedFields(_Fields):
+class ConfirmedFields(ActionFields):
     """A host, named twice: it is taken out."""
 
     noun: ClassVar[str] = "host"
     name: _Name
     confirm: _Name
-    reason: _Text = ""
 
     @property
     def confirmed(self) -> str:
@@ -189,20 +191,18 @@ class ConsentFields(_UntilFields):
     """A source that may be read."""
 
     name: _Name
-    reason: _Text = ""
 
 
-class LimitFields(_Fields):
+class LimitFields(ActionFields):
     """Limits of a scope ("all", "kind:KIND", "source:NAME"). One that is absent stays; null, or an empty text, removes it."""
 
     name: _Name
     paused: bool = False
     profile: Annotated[RateProfile | None, _Optional] = None
-    at_once: _Number = None
-    active: _Number = None
-    per_hour: _Number = None
+    at_once: _Limit = None
+    active: _Limit = None
+    per_hour: _Limit = None
     blackouts: _Lines = ()
-    reason: _Text = ""
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class LimitFields(_Fields):
         return {name: getattr(self, name) for name in self.model_fields_set - {"name", "reason"}}
 
 
-class SinkFields(_Fields):
+class SinkFields(ActionFields):
     """A new sink. `place`: a full path or an address; `password`: the reference to its password.
 
     `consent`: documents may leave this machine.
@@ -221,18 +221,57 @@ class SinkFields(_Fields):
     name: _Name
     password: Annotated[SecretReference | None, _Optional] = None
     consent: bool = False
-    reason: _Text = ""
 
 
-class ModelFields(_Fields):
+class ModelFields(ActionFields):
     """The model of search by meaning: `use`, `off`, `ollama:MODEL@URL` or `openai:MODEL@URL`."""
 
     setting: _Text
-    reason: _Text = ""
 
 
-class AgeFields(_Fields):
+class AgeFields(ActionFields):
     """An age in days."""
 
-    days: Annotated[float, Field(ge=0, le=36_500), NO_FLAG]
-    reason: _Text = ""
+    days: Annotated[float, Field(ge=0, le=36_500), _NO_FLAG]
+
+
+class NamedFields(ActionFields):
+    """A source, a sink, or a host for its circuit breaker. `expected`: of held deletions, the number that the person saw."""
+
+    name: _Name
+    expected: _Number | None = None
+    deep: bool = False
+
+
+class NumberFields(ActionFields):
+    """A job, a sync or an incident."""
+
+    number: _Number
+
+
+class ItemsFields(ActionFields):
+    """Quarantined items, as `Selection`; `jobs` of a form are separated by commas. `text`: of a note."""
+
+    jobs: _Numbers = ()
+    source: _Name | None = None
+    cause: Reason | None = None
+    cluster: _Name | None = None
+    expected: _Number | None = None
+    text: _Text = ""
+
+    @property
+    def selection(self) -> Selection:
+        """The items. Raises BadInput without the number that the person saw: all that match could be more."""
+        if not self.jobs and self.expected is None:
+            raise BadInput("expected: missing; give the number of items that match")
+        return Selection(self.jobs, self.source, self.cause, self.cluster, self.expected)
+
+
+class ReasonFields(ActionFields):
+    """A reason, and no other field."""
+
+
+class EverySourceFields(ActionFields):
+    """All sources."""
+
+    deep: bool = False

@@ -8,20 +8,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from anyio import to_thread
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from catchment.content import copies_in_memory
-from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, NotFound, Refused, TryAgain
 from catchment.model import count
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
@@ -42,19 +42,23 @@ from deployments.actions import (
     syncs,
 )
 from deployments.actions.desk import Desk
-from deployments.actions.quarantine import Selection
 from web.action_fields import (
-    NO_FLAG,
+    ActionFields,
     AgeFields,
     ChangeFields,
     ConfirmedFields,
     ConsentFields,
+    EverySourceFields,
     HostsFields,
     InboxFields,
+    ItemsFields,
     LimitFields,
     ModelFields,
     MoveFields,
+    NamedFields,
+    NumberFields,
     PlanFields,
+    ReasonFields,
     RemoveFields,
     SinkFields,
     SourceFields,
@@ -64,67 +68,6 @@ from web.json_interface import problem_of
 from web.sessions import form_fields
 from web.site import Notice, Site
 
-_Name = Annotated[str, Field(max_length=500)]
-_Text = Annotated[str, Field(max_length=2_000)]
-_Number = Annotated[int, Field(ge=0, le=2**62), NO_FLAG]
-_Numbers = Annotated[
-    tuple[_Number, ...], BeforeValidator(lambda fields: fields.split(",") if isinstance(fields, str) else fields)
-]
-_STRICT = ConfigDict(extra="forbid")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class NamedFields:
-    """A source, a sink, or a host for its circuit breaker. `expected`: of held deletions, the number that the person saw."""
-
-    name: _Name
-    expected: _Number | None = None
-    deep: bool = False
-    reason: _Text = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class NumberFields:
-    """A job, a sync or an incident."""
-
-    number: _Number
-    reason: _Text = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class ItemsFields:
-    """Quarantined items, as `Selection`; `jobs` of a form are separated by commas. `text`: of a note."""
-
-    jobs: _Numbers = ()
-    source: _Name | None = None
-    cause: Reason | None = None
-    cluster: _Name | None = None
-    expected: _Number | None = None
-    text: _Text = ""
-    reason: _Text = ""
-
-    @property
-    def selection(self) -> Selection:
-        """The items. Raises BadInput without the number that the person saw: all that match could be more."""
-        if not self.jobs and self.expected is None:
-            raise BadInput("expected: missing; give the number of items that match")
-        return Selection(self.jobs, self.source, self.cause, self.cluster, self.expected)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class ReasonFields:
-    """A reason, and no other field."""
-
-    reason: _Text = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class EverySourceFields:
-    """All sources."""
-
-    deep: bool = False
-    reason: _Text = ""
-
 
 class ActionResult(NamedTuple):
     """The result of an action: a sentence, and a value for a program."""
@@ -133,7 +76,7 @@ class ActionResult(NamedTuple):
     result: int | str | None = None
 
 
-F = TypeVar("F")
+F = TypeVar("F", bound=ActionFields)
 Act = Callable[[Desk, F, str], ActionResult]
 
 
@@ -451,7 +394,7 @@ def forms(desk: Desk, site: Site) -> list[Route]:
         form = await form_fields(request)
         action = _action(request)
         try:
-            fields = TypeAdapter(action.fields).validate_python(form)
+            fields = action.fields.model_validate(form)
             result = await _perform(action, desk, fields)
         except (ValidationError, CatchmentError) as refusal:
             notice, address = Notice(_problem(refusal), form.get("reason", ""), is_refusal=True), _form_page(request)
@@ -469,7 +412,7 @@ def interface(desk: Desk) -> list[Route]:
     async def post(request: Request) -> Response:
         action = _action(request)
         try:
-            fields = TypeAdapter(action.fields).validate_json(await request.body() or b"{}")
+            fields = action.fields.model_validate_json(await request.body() or b"{}")
             result = await _perform(action, desk, fields)
         except ValidationError as invalid:
             return error(400, problem_of(invalid))

@@ -70,37 +70,16 @@ def application(
         *(page for module in (trouble, sources, syncs, jobs, why) for page in module.pages(desk)),
     )
     site = Site(warm_library, readiness, pages, trouble.count)
+
+    def read_overview(library: WarmLibrary, _parameters: Mapping[str, str]) -> Overview:
+        return overview(library.ledger, library.home, desk.server_url(), desk.report(), library.unsaved())
+
     views = [
-        SharedView(page.path, page.shared, page.query, _view_of(page)) for page in pages if page.shared is not None
+        *(SharedView(page.path, page.shared, page.query, _view_of(page)) for page in pages if page.shared is not None),
+        SharedView("/overview", Overview, (), read_overview),
+        SharedView("/hosts", list[HostStanding], (), _hosts),
+        SharedView("/completions", list[str], ("name", "start"), _completions),
     ]
-    views.append(
-        SharedView(
-            "/overview",
-            Overview,
-            (),
-            lambda library, _: overview(
-                library.ledger, library.home, desk.server_url(), desk.report(), library.unsaved()
-            ),
-        )
-    )
-    views.append(
-        SharedView(
-            "/hosts",
-            list[HostStanding],
-            (),
-            lambda library, _: hosts(library.ledger, ServerReport.read(library.home)),
-        )
-    )
-    views.append(
-        SharedView(
-            "/completions",
-            list[str],
-            ("name", "start"),
-            lambda library, parameters: completions(
-                library.ledger, parameters.get("name", ""), parameters.get("start", "")
-            ),
-        )
-    )
     interface = JsonInterface(warm_library, views)
     live, feed = Live(site.stamp, site.parts, _TABS), Live(site.stamp, interface.parts, _FEEDS, view_event)
 
@@ -167,6 +146,14 @@ def application(
 
 def _view_of(page: WebPage) -> Callable[[WarmLibrary, Mapping[str, str]], object]:
     return lambda library, parameters: page.data(library, parameters)["view"]
+
+
+def _hosts(library: WarmLibrary, _parameters: Mapping[str, str]) -> list[HostStanding]:
+    return hosts(library.ledger, ServerReport.read(library.home))
+
+
+def _completions(library: WarmLibrary, parameters: Mapping[str, str]) -> list[str]:
+    return completions(library.ledger, parameters.get("name", ""), parameters.get("start", ""))
 
 
 async def _keep_warm(library: WarmLibrary) -> None:
