@@ -40,7 +40,7 @@ CONSOLE_BESIDE_ACTIONS = {
     "deployments.server.running.require_running": "what runs is shown",
     "deployments.server.running.running": "what runs is shown",
     "deployments.server.running.transition": "what starts or stops is shown",
-    "deployments.sources.prefect_file.Schedule": "a schedule is shown",
+    "deployments.sources.sources_file.timing": "a schedule is shown",
     "deployments.sources.sources_file.SourceEntry": "the type of what `Desk.entries` returns",
     "deployments.supervisor": "`up`, `down` and `demo` start and stop the system",
     "deployments.watch.webhook": "`webhook serve` listens in its own process",
