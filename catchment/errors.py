@@ -117,6 +117,10 @@ class CatchmentError(Exception):
     reason: ClassVar[Reason] = Reason.UNKNOWN
     exit_code: ClassVar[int] = 1
 
+    def __str__(self) -> str:
+        # Further arguments are facts for programs.
+        return str(self.args[0]) if self.args else ""
+
 
 class UserError(CatchmentError):
     """The request cannot be carried out. Nothing was changed."""
@@ -137,9 +141,6 @@ class Ambiguous(BadInput):
     def __init__(self, message: str, choices: tuple[str, ...]) -> None:
         super().__init__(message, choices)
         self.choices = choices
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class ConfigError(BadInput):
@@ -175,9 +176,6 @@ class NotNow(TryAgain):
     def __init__(self, message: str, until: datetime | None = None) -> None:
         super().__init__(message, until)
         self.until = until
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class PageSilent(TryAgain):
@@ -216,9 +214,6 @@ class SourceUnavailable(SourceError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message, retry_after)
         self.retry_after = retry_after
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class SourceInvalid(SourceError):

@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from catchment.ledger import Folded, Ledger, Match, Query, Ranked, Term, word_pattern
+from catchment.records import record_of
 from catchment.search.language import is_code
 from catchment.search.meaning.fill import embedded_parts
 from catchment.search.results import Hit
@@ -62,27 +63,16 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
     parts = [(start - begin, stop - begin) for start, stop in match.parts if begin <= start and stop <= end]
     marked = marks(text, patterns, parts)
     best = _best(marked, weights)
-    return Hit(
-        document=shown.document,
-        title=shown.title,
-        source=shown.source,
-        item=shown.item,
+    return record_of(
+        Hit,
+        shown,
+        ranked,
         snippet=snippet(text, marked, best, is_code=is_code(shown.media_type)),
-        score=ranked.score,
         places=tuple((copy.source, copy.item) for copy in match.copies),
-        conversation=ranked.conversation,
-        alike=ranked.alike,
-        media_type=shown.media_type,
-        author=shown.author,
-        moment=shown.moment,
         url=_text(shown.metadata, "url"),
         number=number if isinstance(number := shown.metadata.get("number"), int) else None,
         state=_text(shown.attributes, "state"),
         symbol=_symbol(match, begin + best[1] if best else end),
-        lexical_rank=ranked.lexical_rank,
-        lexical_score=ranked.lexical_score,
-        semantic_rank=ranked.semantic_rank,
-        cosine=ranked.cosine,
     )
 
 

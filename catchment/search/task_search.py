@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from catchment.ledger import TASK, Filter, FilterName, Folded, Ledger, Query, Task, Term
+from catchment.records import record_of
 from catchment.search.present import marks, pattern, snippet
 from catchment.search.results import Hit
 from catchment.search.widened_query import WidenedQuery
@@ -68,18 +69,13 @@ def _hit(task: Task, groups: Sequence[str]) -> Hit:
     shown, state = task.shown, _state(task)
     marked = marks(task.text, groups, ())
     line = snippet(task.text, marked, marked[0] if marked else None)
-    return Hit(
-        document=shown.document,
-        title=shown.title,
-        source=shown.source,
-        item=shown.item,
+    return record_of(
+        Hit,
+        shown,
         snippet=f"{'☑' if state == 'closed' else '☐'} {line}",
         score=1.0,
         places=tuple((copy.source, copy.item) for copy in task.copies),
         conversation=None,
         alike=1,
-        media_type=shown.media_type,
-        author=shown.author,
-        moment=shown.moment,
         state=state,
     )

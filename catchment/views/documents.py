@@ -11,6 +11,7 @@ from catchment.content.extract.mail import stretches
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
 from catchment.model import Document, EntityKind, LinkKind
+from catchment.records import record_of
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.related import related as near
 from catchment.views.versions.versions import DocumentVersion
@@ -114,28 +115,14 @@ def document(shown: Shown, version: DocumentVersion | None = None) -> DocumentVi
     modified = shown.modified or content.modified
     parts = tuple(stretches(content.text)) if shown.conversation else ()
     senders, recipients, copied = people(content)
-    return DocumentView(
-        document=shown.document,
-        title=shown.title,
-        source=shown.source,
-        item=shown.item,
-        places=shown.places,
-        media_type=content.media_type,
-        language=content.language,
-        author=content.author,
-        created=content.created,
+    return record_of(
+        DocumentView,
+        shown,
+        content,
         modified=modified,
-        content_hash=shown.content_hash,
-        properties=content.properties,
-        metadata=shown.metadata,
-        aliases=shown.aliases,
-        warnings=content.warnings,
         links=tuple(DocumentLink(link.kind, link.target, link.anchor, link.label) for link in shown.links),
         entities=tuple(DocumentEntity(entity.kind, entity.value, entity.detail) for entity in shown.entities),
-        text=content.text,
         own_text="".join(part for part, is_aside in parts if not is_aside) if shown.conversation else None,
-        conversation=shown.conversation,
-        attached=shown.attached,
         attached_to=shown.carrier,
         senders=senders,
         recipients=recipients,

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from catchment.records import record_of
 from catchment.runtime.home import Home
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import place_of
@@ -99,16 +100,13 @@ def _standing(
     waiting = [f"{', '.join(sources)} {'waits' if len(sources) == 1 else 'wait'} for it"] if sources else []
     waiting += [f"has not deleted its data of {', '.join(purges)}"] if purges else []
     problem = {HostState.SILENT: ["does not answer", *waiting], HostState.STOPPED: waiting}
-    return HostStanding(
-        host.name,
-        host.is_me,
-        state,
-        host.last_beat,
-        host.version,
-        host.takes_any,
-        host.joined_at,
-        sources,
-        syncs,
-        purges,
-        "; ".join(problem.get(state, [])),
+    return record_of(
+        HostStanding,
+        host,
+        state=state,
+        joined=host.joined_at,
+        sources=sources,
+        syncs=syncs,
+        purges=purges,
+        problem="; ".join(problem.get(state, [])),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from catchment.model import WARNING, JobState
 from catchment.pacing.waits import Wait
+from catchment.records import record_of
 from catchment.records.rows import Event, ItemRow
 from catchment.records.standing import Consent
 from catchment.runtime.home import Home
@@ -72,24 +73,15 @@ def why(ledger: Ledger, home: Home, item: ItemRow, when: Callable[[datetime | No
     job = ledger.queue.job(item.job) if item.job is not None else None
     recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=_SYNCS)
     sync = next((row for row in recent if row.id == item.sync_id), None)
-    return ItemWhy(
+    return record_of(
+        ItemWhy,
+        item,
         item=item.locator,
-        source=item.source,
-        state=item.state,
         because=because(ledger, item, waiting, when),
-        document=item.document,
-        job=item.job,
-        job_state=item.job_state,
         attempts=job.attempts if job else 0,
         next_attempt=job.next_attempt if job else None,
         waits=waiting,
-        version=item.version,
-        content_hash=item.content_hash,
-        size=item.size,
         consents=tuple(ledger.consents.all(item.source)),
-        first_seen=item.first_seen,
-        changed=item.changed,
-        gone=item.gone,
         sync=item.sync_id,
         run=sync.run if sync else None,
         code_version=sync.code_version if sync else None,

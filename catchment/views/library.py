@@ -1,15 +1,15 @@
-"""The library at a glance: its sources and their problems; the latest documents, and the numbers beside the filters."""
+"""The library at a glance: its sources and their problems."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from catchment.content.disposable_file import file_size
-from catchment.ledger import Incident, LatestDocument, Ledger, ListPage
+from catchment.ledger import Incident, Ledger
 from catchment.pacing.waits import WaitKind
+from catchment.records import record_of
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.runtime.worker_status import WorkerStatus
@@ -20,15 +20,6 @@ from catchment.views import sources, throttling, trouble
 from catchment.views.health import HealthReport
 from catchment.views.status import BackfillProgress, Overview, ServerStanding
 from catchment.views.telemetry import conditions, incidents
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentCounts:
-    """Number of documents by source, kind of source and media type; most first."""
-
-    sources: Mapping[str, int]
-    kinds: Mapping[str, int]
-    types: Mapping[str, int]
 
 
 def overview(
@@ -64,23 +55,6 @@ def overview(
         problems=tuple(conditions.present(ledger, home)),
         is_restore_unfinished=ledger.is_restore_unfinished,
         raw_bytes=file_size(home.raw),
-        backfills=tuple(
-            BackfillProgress(backfill.id, backfill.source, backfill.state, backfill.done, backfill.total)
-            for backfill in ledger.backfills.unfinished()
-        ),
+        backfills=tuple(record_of(BackfillProgress, backfill) for backfill in ledger.backfills.unfinished()),
         machines=tuple(joined.hosts(ledger, report or ServerReport.read(home))),
     )
-
-
-def latest(ledger: Ledger, *, after: str | None = None, limit: int = 50) -> ListPage[LatestDocument]:
-    """Return the documents with a date in parts, latest first."""
-    return ledger.library.latest(after=after, limit=limit)
-
-
-def counts(ledger: Ledger) -> DocumentCounts:
-    """Return the number of documents for each value of the filters."""
-    sizes = Counter(ledger.library.sizes())
-    kinds: Counter[str] = Counter()
-    for source in ledger.sources.all():
-        kinds[source.kind] += sizes[source.name]
-    return DocumentCounts(dict(sizes.most_common()), dict(kinds.most_common()), ledger.library.types())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from catchment.pacing.operator_rules import ALL, Rule, scope
 from catchment.pacing.waits import Wait, WaitKind
+from catchment.records import record_of
 from catchment.records.rows import Source
 from catchment.views import waits
 
@@ -175,8 +176,10 @@ def overview(ledger: Ledger) -> Throttling:
         places.setdefault(place.host, Counter())[place.held] += 1
         at_once.setdefault(place.host, place.at_once)
     hosts = (
-        replace(
-            HostRate(*astuple(row)[:-1]),
+        record_of(
+            HostRate,
+            row,
+            host=row.key,
             rate=round(row.rate, 3),
             tokens=round(row.tokens, 1),
             multiplier=round(row.multiplier, 2),

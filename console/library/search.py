@@ -106,11 +106,10 @@ def find(
     """Search by the running system, or in this process if it does not answer."""
     from catchment.search import remote
 
-    now, page = datetime.now().astimezone(), {"limit": limit, "offset": offset, "by_conversation": by_conversation}
+    now = datetime.now().astimezone()
+    page: dict[str, Any] = {"limit": limit, "offset": offset, "by_conversation": by_conversation}
     try:
-        return remote.search(
-            session.home(), query, now, lanes=lanes, limit=limit, offset=offset, by_conversation=by_conversation
-        )
+        return remote.search(session.home(), query, now, lanes=lanes, **page)
     except BadInput:
         if source:
             with session.reading() as ledger:

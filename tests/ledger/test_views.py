@@ -289,12 +289,11 @@ def test_latest_documents_come_in_parts(world: World) -> None:
     days = [START + timedelta(days=number % 2) if number < 4 else None for number in range(5)]
     done = [replace(world.done(job), modified=day) for job, day in zip(batch.jobs, days, strict=True)]
     world.ledger.queue.deliver(batch.token, done)
-    first = library.latest(world.ledger, limit=3)
-    rest = library.latest(world.ledger, after=first.next)
+    first = world.ledger.library.latest(limit=3)
+    rest = world.ledger.library.latest(after=first.next)
     assert [row.document for row in (*first.rows, *rest.rows)] == [4, 2, 3, 1]
     assert (first.total, rest.next, first.rows[0].opening) == (4, None, "What 3 says in v1")
-    counts = library.counts(world.ledger)
-    assert (counts.sources, counts.kinds, counts.types) == ({"notes": 5}, {"obsidian": 5}, {"text/markdown": 5})
+    assert (world.ledger.library.sizes(), world.ledger.library.types()) == ({"notes": 5}, {"text/markdown": 5})
 
 
 @pytest.mark.parametrize("module", [jobs, library, sources, syncs, throttling, trouble])

@@ -10,7 +10,6 @@ from itertools import groupby
 
 from catchment.errors import BadInput
 from catchment.search.results import Hit, Results
-from catchment.views.library import counts, latest
 from web import template_filters
 from web.site import Data, WebPage
 from web.warm_library import SearchRequest, WarmLibrary
@@ -36,19 +35,19 @@ class Choice:
 
 def _latest(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     after = parameters.get("after")
-    part = latest(library.ledger, after=after, limit=_PER_PAGE)
+    part = library.ledger.library.latest(after=after, limit=_PER_PAGE)
     months = [
         (month, list(group))
         for month, group in groupby(part.rows, key=lambda document: template_filters.month(document.moment))
     ]
-    number = counts(library.ledger)
-    types = dict(template_filters.by_type(number.types)[:_VALUES])
-    values_by_title = {"Source": ("source", number.sources), "Type": ("type", types)}
+    sizes = Counter(library.ledger.library.sizes())
+    types = template_filters.by_type(library.ledger.library.types())[:_VALUES]
+    values_by_title = {"Source": ("source", sizes.most_common()), "Type": ("type", types)}
     facets = {
-        title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values.items()]
+        title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values]
         for title, (name, values) in values_by_title.items()
     }
-    total = sum(number.sources.values())
+    total = sizes.total()
     return {"q": "", "total": total, "months": months, "next": part.next, "is_first": after is None, "facets": facets}
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from catchment.errors import NotFound, PageSilent
+from catchment.records import record_of
 from catchment.records.rows import FAILED_OUTCOMES, QuarantineEntry, SyncRow
 from catchment.records.standing import Incident, ListPage
 from catchment.runtime import web_process
@@ -138,8 +139,9 @@ def _concerns(sync: SyncRow, incident: Incident) -> bool:
 def _view(incident: Incident) -> IncidentView:
     kind, _, name = incident.subject.partition(":")
     code = ReasonCode(incident.reason) if incident.reason in [*ReasonCode] else None
-    return IncidentView(
-        **{field.name: getattr(incident, field.name) for field in fields(incident)},
+    return record_of(
+        IncidentView,
+        incident,
         state="open" if incident.closed_at is None else "closed",
         help=code.help if code else "",
         runbook=code.runbook if code else "",

@@ -82,15 +82,7 @@ def sync_and_changes(
     """Return a sync with the paths that it changed, at most `limit` of each kind. `kind`: only these. Raises NotFound."""
     view = sync(ledger, number)
     kinds = [kind] if kind else [each for each in ChangeKind if getattr(view.changes, each)]
-    return SyncAndChanges(view, {each: changes(ledger, number, each, after=after, limit=limit) for each in kinds})
-
-
-def changes(
-    ledger: Ledger, number: int, kind: ChangeKind, *, after: str | None = None, limit: int = 50
-) -> ListPage[PathChange]:
-    """Return a part of the paths in the library that a sync added, changed, moved or deleted, by name. Raises NotFound."""
-    ledger.syncs.get(number)
-    return ledger.syncs.changes(number, kind, after=after, limit=limit)
+    return SyncAndChanges(view, {each: ledger.syncs.changes(number, each, after=after, limit=limit) for each in kinds})
 
 
 def _stages(row: SyncRow, work: SyncWork) -> tuple[Stage, ...]:
