@@ -14,7 +14,7 @@ _FILTERS = ("source", "actor")
 def _acts(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     source, actor = (parameters.get(name) or None for name in _FILTERS)
     view = acts(library.ledger, source, actor)
-    return {"view": view, "acts": view, "source": source, "actor": actor}
+    return {"view": view, "source": source, "actor": actor}
 
 
 PAGES = (WebPage("/audit", "audit.html", _acts, ("acts",), shared=list[Act], query=_FILTERS),)

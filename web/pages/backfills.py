@@ -17,7 +17,6 @@ def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = backfills.backfills(ledger, source, after=parameters.get("after"))
     return {
         "view": view,
-        "page": view.page,
         "source": source,
         "names": [source_row.name for source_row in ledger.sources.all()],
         "query": {"source": source},

@@ -41,13 +41,9 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     newest = shlex.quote(str(backups_view.files[0].file)) if backups_view.files else None
     return {
         "view": HealthAndBackups(report, host_rows, sinks, backups_view),
-        "report": report,
         "failing": [finding for finding in findings if finding.verdict is not OK],
         "fine": [finding for finding in findings if finding.verdict is OK],
-        "hosts": host_rows,
-        "sinks": sinks,
         "sink_kinds": KINDS,
-        "backups": backups_view,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
     }
 

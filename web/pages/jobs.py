@@ -32,8 +32,6 @@ def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = jobs.jobs(library.ledger, JobFilter(source, state, kind, reason), after=parameters.get("after"))
     return {
         "view": view,
-        "page": view.page,
-        "totals": view.totals,
         "states": [job_state for job_state in JobState if view.totals.get(job_state)],
         "state": state,
         "filters": filters,

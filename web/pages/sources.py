@@ -86,7 +86,6 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     lines = sources.lines(library.ledger, library.home)
     return {
         "view": lines,
-        "lines": lines,
         "documents": sum(line.standing.documents for line in lines),
         "hosts": throttling.hosts(library.ledger),
     }

@@ -79,8 +79,6 @@ def _data(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     return {
         "view": TrendsAndObjectives(view, states, unusual),
         "charts": charts(view),
-        "states": states,
-        "unusual": unusual,
         "figure": lambda value, metric: _figure(value, "s" if metric == "duration" else "items"),
         "ranges": _RANGES,
         "range": range_name,
