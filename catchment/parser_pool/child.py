@@ -32,8 +32,8 @@ FRAME = struct.Struct("<cfQ")
 NUMBER = struct.Struct("<Q")
 """The payload of READY (bytes of memory in use before any task), ACCEPTED and RETURNED (a number of tasks)."""
 
-READY, NO_MODULE, ACCEPTED, RESULT, ERROR, PROGRESS, RETURNED, LEAVING = (bytes([code]) for code in b"WMAREPBL")
-KINDS = frozenset((READY, NO_MODULE, ACCEPTED, RESULT, ERROR, PROGRESS, RETURNED, LEAVING))
+READY, NO_MODULE, ACCEPTED, OUTCOME, PROGRESS, RETURNED, LEAVING = (bytes([code]) for code in b"WMAOPBL")
+KINDS = frozenset((READY, NO_MODULE, ACCEPTED, OUTCOME, PROGRESS, RETURNED, LEAVING))
 
 MAX_RESULT = 256 * 1024 * 1024
 _MAX_TASKS = 5_000
@@ -47,6 +47,14 @@ _ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMP
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _CONNECTION = 3
 _PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task without a result: why, and where the error was raised (modules, lines and functions; no values)."""
+
+    error: CatchmentError
+    traceback: str
 
 
 def progress() -> None:
@@ -136,9 +144,9 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
         for remaining, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             memory.limit(memory_mb)
             start = time.perf_counter()
-            kind, outcome = _attempt(memory, function, task)
+            outcome = _outcome(memory, function, task)
             seconds = time.perf_counter() - start
-            _send(connection, kind, outcome, seconds)
+            _send(connection, OUTCOME, outcome, seconds)
             count += 1
             check = count % _TASKS_PER_CHECK == 0 or seconds > _SECONDS_WORTH_A_CHECK
             if count >= _MAX_TASKS or (check and memory.has_grown()):
@@ -149,16 +157,17 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
                 break
 
 
-def _attempt(memory: _Memory, function: bytes, task: bytes) -> tuple[bytes, bytes]:
+def _outcome(memory: _Memory, function: bytes, task: bytes) -> bytes:
+    """Run a task and return its pickled result or `Failed`."""
     try:
         result = pickle.dumps(_resolve(function)(pickle.loads(task)), pickle.HIGHEST_PROTOCOL)
     except BaseException as error:  # noqa: BLE001 - whatever a parser raises, panics and exits too, is this task's outcome
         memory.lift()
-        return ERROR, _failure(error)
+        return _failure(error)
     if len(result) > MAX_RESULT:
         too_large = ResourceExhausted(f"the result is larger than {MAX_RESULT >> 20} MB; split the file")
-        return ERROR, pickle.dumps((too_large, ""))
-    return RESULT, result
+        return pickle.dumps(Failed(too_large, ""))
+    return result
 
 
 @functools.cache
@@ -175,10 +184,10 @@ def _failure(error: BaseException) -> bytes:
         error = Unexpected.of(error)
     error.__cause__ = error.__context__ = error.__traceback__ = None
     try:
-        message = pickle.dumps((error, trace))
+        message = pickle.dumps(Failed(error, trace))
         pickle.loads(message)
     except Exception:  # noqa: BLE001 - an error that does not survive pickling is reported by its class
-        return pickle.dumps((Unexpected.of(error), trace))
+        return pickle.dumps(Failed(Unexpected.of(error), trace))
     return message
 
 

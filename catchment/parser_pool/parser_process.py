@@ -23,6 +23,7 @@ from typing import Any
 
 from catchment.errors import CatchmentError, ProcessKilled, ResourceExhausted, TimedOut
 from catchment.parser_pool import child
+from catchment.parser_pool.child import Failed
 from catchment.settings import Limits
 
 START_SECONDS = 60
@@ -35,16 +36,8 @@ _NAP_SECONDS = 0.001
 _OUT_OF_MEMORY = (b"memory allocation of", b"MemoryError", b"bad_alloc", b"out of memory", b"Cannot allocate memory")
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A task without a result: why, and where the error was raised (modules, lines and functions; no values)."""
-
-    error: CatchmentError
-    traceback: str
-
-
-Outcome = tuple[int, bytes | Failed, bool]
-"""The index of a task; its pickled result or (error, traceback), or the failure itself; whether it is a result."""
+Outcome = tuple[int, bytes | Failed]
+"""The index of a task, and its outcome as the process pickled it, or a failure that the process did not report."""
 
 
 @dataclass(eq=False, slots=True)
@@ -69,7 +62,7 @@ class Call:
         return self.made_bytes - self.taken_bytes <= _UNREAD_BYTES
 
     def fail(self, index: int, error: CatchmentError) -> None:
-        self.outbox.put([(index, Failed(error, ""), False)])
+        self.outbox.put([(index, Failed(error, ""))])
 
 
 class ForkServer:
@@ -262,13 +255,13 @@ class Process:
             time.sleep(min(_NAP_SECONDS, ahead / 2))
 
     def _take(self, kind: bytes, seconds: float, payload: bytes, outcomes: dict[Call, list[Outcome]]) -> None:
-        if kind in (child.RESULT, child.ERROR) and self.queue:
+        if kind == child.OUTCOME and self.queue:
             call, index = self.queue.popleft()
             self._accepted -= 1
             self._started = self._advanced
             call.pace += (max(seconds, 1e-6) - call.pace) / 10
             call.made_bytes += len(payload)
-            outcomes.setdefault(call, []).append((index, payload, kind == child.RESULT))
+            outcomes.setdefault(call, []).append((index, payload))
         elif kind == child.PROGRESS and self.queue:
             outcomes.setdefault(self.queue[0][0], [])
         elif kind == child.ACCEPTED:

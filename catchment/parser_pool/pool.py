@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from catchment.errors import CatchmentError, TryAgain, Unexpected
-from catchment.parser_pool.parser_process import START_SECONDS, Call, Failed, ForkServer, Process
+from catchment.parser_pool.child import Failed
+from catchment.parser_pool.parser_process import START_SECONDS, Call, ForkServer, Outcome, Process
 from catchment.settings import Limits
 
 P = ParamSpec("P")
@@ -134,9 +135,9 @@ class ParserPool:
                 if isinstance(batch, CatchmentError):
                     raise batch
                 heard()
-                for index, outcome, ok in batch:
+                for index, outcome in batch:
                     count += 1
-                    yield index, _understand(outcome, ok=ok)
+                    yield index, _understood(outcome)
                     call.taken_bytes += len(outcome) if isinstance(outcome, bytes) else 0
         finally:
             with self._changed:
@@ -270,9 +271,7 @@ def _called(task: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) ->
     return function(*arguments, **named)
 
 
-def _next_batch(
-    call: Call, abandoned: threading.Event | None
-) -> list[tuple[int, bytes | Failed, bool]] | CatchmentError:
+def _next_batch(call: Call, abandoned: threading.Event | None) -> list[Outcome] | CatchmentError:
     while True:
         if abandoned is not None and abandoned.is_set():
             raise TryAgain(_ABANDONED)
@@ -286,11 +285,10 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _understand(outcome: bytes | Failed, *, ok: bool) -> object:
+def _understood(outcome: bytes | Failed) -> object:
     if isinstance(outcome, Failed):
         return outcome
     try:
-        value = pickle.loads(outcome)
+        return pickle.loads(outcome)
     except Exception as error:  # noqa: BLE001 - a result that cannot be unpickled is the failure of its task only
         return Failed(Unexpected.of(error), "")
-    return value if ok else Failed(*value)
