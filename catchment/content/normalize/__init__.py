@@ -23,7 +23,9 @@ __all__ = ["NORMALIZER", "kind_of", "normalize"]
 NORMALIZER = "11"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
+_GZIP = "application/gzip"
 _MAX_DEPTH = 2
+"""Levels of gzip files in each other that are unpacked."""
 
 
 def normalize(raw: RawContent) -> Document:
@@ -36,27 +38,19 @@ def normalize(raw: RawContent) -> Document:
     """
     if raw.summary:
         return _with_summary(raw)
-    return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address, 0)
+    return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address)
 
 
 def kind_of(raw: RawContent) -> str:
     """Return the media type of the document that `normalize` returns. Raises the same errors for a damaged gzip file."""
-    data, name, kind = raw.data, raw.name, _kind(raw.data, raw.name, raw.media_type)
-    for _ in range(_MAX_DEPTH):
-        if kind != "application/gzip" or not data:
-            break
-        from catchment.content.normalize.archives import inflated
-
-        data, name = inflated(data), uncompressed(name)
-        kind = _kind(data, name, None)
-    return kind
+    return _unpacked(raw.data, raw.name, raw.media_type)[1]
 
 
 def _with_summary(raw: RawContent) -> Document:
     from catchment.content.normalize.html.summaries import joined
 
     parts = (part.encode("utf-8", "replace") for part in raw.summary.split(SUMMARY_END))
-    summaries = [_read(part, "summary.html", HTML, "utf-8", raw.address, 0) for part in parts]
+    summaries = [_read(part, "summary.html", HTML, "utf-8", raw.address) for part in parts]
     try:
         page = normalize(replace(raw, summary=""))
     except (ParseError, Skipped) as error:
@@ -71,8 +65,21 @@ def _kind(data: bytes, name: str, hint: str | None) -> str:
     return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
 
 
-def _read(data: bytes, name: str, hint: str | None, encoding: str | None, address: str, depth: int) -> Document:
+def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str]:
+    """Return content and media type of a file; of a gzip file, also inside another one, those of the file in it."""
     kind = _kind(data, name, hint)
+    for _ in range(_MAX_DEPTH):
+        if kind != _GZIP or not data:
+            break
+        from catchment.content.normalize.archives import inflated
+
+        data, name = inflated(data), uncompressed(name)
+        kind = _kind(data, name, None)
+    return data, kind
+
+
+def _read(data: bytes, name: str, hint: str | None, encoding: str | None, address: str) -> Document:
+    data, kind = _unpacked(data, name, hint)
     reader = READERS.get(kind)
     if reader is None:
         raise Skipped(SkipReason.UNSUPPORTED)
@@ -84,8 +91,8 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, addres
         case Reader.TEXT:
             declared = declared_encoding(data)
             return _text(data, kind, *((encoding, declared) if address else (declared, encoding)))
-        case Reader.ARCHIVE if kind == "application/gzip":
-            return _compressed(data, name, encoding, address, depth)
+        case Reader.ARCHIVE if kind == _GZIP:
+            raise Skipped(SkipReason.UNSUPPORTED)
         case Reader.HTML if address:
             from catchment.content.normalize.html.main_text import web_page
 
@@ -140,12 +147,3 @@ def _text(data: bytes, kind: str, *declared: str | None) -> Document:
     prose = without_code(text)
     title = declared_title(prose, kind) or title_of((int(each.detail), each.value) for each in headings(text))
     return Document(text, kind, title, language_of(prose, kind), properties=properties, warnings=warnings)
-
-
-def _compressed(data: bytes, name: str, encoding: str | None, address: str, depth: int) -> Document:
-    """Read the content of a gzip file like an uncompressed file."""
-    from catchment.content.normalize.archives import inflated
-
-    if depth >= _MAX_DEPTH:
-        raise Skipped(SkipReason.UNSUPPORTED)
-    return _read(inflated(data), uncompressed(name), None, encoding, address, depth + 1)
