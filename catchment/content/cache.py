@@ -11,10 +11,13 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from catchment.content.disposable_file import AT_ONCE, DIGEST_BYTES, DisposableFile
+from catchment.content.disposable_file import DisposableFile, rows_of
 
+_DIGEST_BYTES = 16
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
 _KEYS = "SELECT CAST(key AS BLOB) FROM entries"
+# Damage may change the type of a value. SQLite raises an error for text that is not UTF-8 unless it is cast.
+_GET = "SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM entries WHERE key IN ({})"
 
 
 class Cache(DisposableFile):
@@ -56,20 +59,15 @@ def _put(database: sqlite3.Connection, entries: Mapping[str, bytes]) -> None:
 
 def _get(database: sqlite3.Connection, keys: list[str]) -> dict[str, bytes]:
     entries: dict[str, bytes] = {}
-    for start in range(0, len(keys), AT_ONCE):
-        part = keys[start : start + AT_ONCE]
-        marks = ",".join("?" * len(part))
-        # Damage may change the type of a value. SQLite raises an error for text that is not UTF-8 unless it is cast.
-        statement = f"SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM entries WHERE key IN ({marks})"
-        for name, signed in database.execute(statement, part):
-            key, value = _text(name), signed[DIGEST_BYTES:]
-            if signed[:DIGEST_BYTES] == _digest(key, value):
-                entries[key] = value
+    for name, signed in rows_of(database, _GET, keys):
+        key, value = _text(name), signed[_DIGEST_BYTES:]
+        if signed[:_DIGEST_BYTES] == _digest(key, value):
+            entries[key] = value
     return entries
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    digest = hashlib.blake2b(f"{key}\0".encode(errors="surrogateescape"), digest_size=DIGEST_BYTES)
+    digest = hashlib.blake2b(f"{key}\0".encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES)
     digest.update(value)
     return digest.digest()
 

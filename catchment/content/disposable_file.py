@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from catchment.errors import HomeUnavailable
 from catchment.runtime import atomic_files
 
-AT_ONCE = 500
+_AT_ONCE = 500
 """Parameters of one statement."""
-DIGEST_BYTES = 16
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
@@ -86,6 +85,13 @@ class DisposableFile:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self.thrown_away += 1
+
+
+def rows_of(database: sqlite3.Connection, statement: str, values: Sequence[Any]) -> Iterator[Any]:
+    """Yield the rows of a statement with a `{}` for its parameters, which may be any number."""
+    for start in range(0, len(values), _AT_ONCE):
+        part = values[start : start + _AT_ONCE]
+        yield from database.execute(statement.format(",".join("?" * len(part))), part)
 
 
 def file_size(path: Path) -> int:

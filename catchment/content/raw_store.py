@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from catchment.content.disposable_file import AT_ONCE, DisposableFile, file_size
+from catchment.content.disposable_file import DisposableFile, file_size, rows_of
 from catchment.model import Item, RawContent
 
 SPARED_BYTES = 500_000_000
@@ -64,7 +64,7 @@ class RawStore(DisposableFile):
             digest, header = _hash(raw.data), _header(raw)
             blobs[digest] = raw.data
             rows.append((item_id, digest, header, _seal(item_id, item, digest, header)))
-        present = self._with_database(lambda database: list(_in_parts(database, _PRESENT, list(blobs))))
+        present = self._with_database(lambda database: list(rows_of(database, _PRESENT, list(blobs))))
         new = {digest: _compressed(blobs[digest]) for digest in blobs.keys() - {row[0] for row in present}}
         return self._with_database(lambda database: _put(database, new, rows)) > self.most_bytes
 
@@ -80,7 +80,7 @@ class RawStore(DisposableFile):
 
     def holds(self, items: Mapping[int, Item]) -> set[int]:
         """Return the IDs of the items with content for these states."""
-        rows = self._with_database(lambda database: list(_in_parts(database, _HELD, list(items))))
+        rows = self._with_database(lambda database: list(rows_of(database, _HELD, list(items))))
         return {row[0] for row in rows if _matches(row, items[row[0]])}
 
     def items(self) -> set[int]:
@@ -144,12 +144,6 @@ def _matches(row: Any, item: Item) -> bool:
     return False
 
 
-def _in_parts(database: sqlite3.Connection, statement: str, values: list[Any]) -> Iterator[Any]:
-    for start in range(0, len(values), AT_ONCE):
-        part = values[start : start + AT_ONCE]
-        yield from database.execute(statement.format(",".join("?" * len(part))), part)
-
-
 def _put(
     database: sqlite3.Connection, blobs: Mapping[bytes, bytes], rows: Collection[tuple[int, bytes, bytes, bytes]]
 ) -> int:
@@ -173,7 +167,7 @@ def _samples(database: sqlite3.Connection, item_ids: set[int]) -> list[bytes]:
         by_hash.setdefault(digest, set()).add(item_id)
     exclusive = [digest for digest, users in by_hash.items() if users <= item_ids][:_SAMPLES]
     statement = f"SELECT CAST(hash || substr(data, 1, {_SAMPLE_BYTES}) AS BLOB) FROM blobs WHERE hash IN ({{}})"
-    return [row[0] for row in _in_parts(database, statement, exclusive)]
+    return [row[0] for row in rows_of(database, statement, exclusive)]
 
 
 def _drop(database: sqlite3.Connection, item_ids: Collection[int]) -> None:
