@@ -74,7 +74,7 @@ def envelope(message: bytes) -> tuple[str | None, datetime | None]:
 def _properties(root: Part) -> dict[str, Any]:
     """Return the header fields; identifiers have no angle brackets."""
     fields: dict[str, Any] = {name: value[:2_000] for name in _TEXTS if (value := root.header(name))}
-    fields |= {name: people for name in _PEOPLE if (people := _people(root, name))}
+    fields |= {name: people for name in _PEOPLE if (people := words.mailboxes(root.headers.get(name, ())))}
     for name in ("message-id", "in-reply-to", "references"):
         ids = [identifier for value in root.headers.get(name, ()) for identifier in words.identifiers(value)]
         if name == "message-id" and ids:
@@ -86,13 +86,9 @@ def _properties(root: Part) -> dict[str, Any]:
     return fields
 
 
-def _people(root: Part, name: str) -> list[str]:
-    mailboxes = [person for value in root.headers.get(name, ()) for person in words.people(value)]
-    return [f"{label} <{address}>" if label and address else label or address for label, address in mailboxes]
-
-
 def _sender(root: Part) -> str | None:
-    return next(iter(_people(root, "from") or _people(root, "sender")), None)
+    senders = (words.mailboxes(root.headers.get(name, ())) for name in ("from", "sender"))
+    return next((people[0] for people in senders if people), None)
 
 
 def _conversation(root: Part) -> str:

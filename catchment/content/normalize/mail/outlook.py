@@ -20,7 +20,7 @@ def outlook(metadata: Any, text: str, media_type: str) -> Document:
     if sender:
         properties["from"] = [sender]
     for name, attribute in _PEOPLE.items():
-        if people := _people(getattr(mail, attribute, ())):
+        if people := words.mailboxes(each.encode() for each in getattr(mail, attribute, None) or ()):
             properties[name] = people
     if identifiers := words.identifiers((getattr(mail, "message_id", None) or "").encode()):
         properties["message-id"] = identifiers[0]
@@ -44,8 +44,3 @@ def _sender(mail: Any, authors: Any) -> str:
     if "@" not in address:
         return str(name or address)
     return f"{name} <{address}>" if name and name != address else str(address)
-
-
-def _people(written: Any) -> list[str]:
-    mailboxes = [person for each in written or () for person in words.people(each.encode())]
-    return [f"{name} <{address}>" if name and address else name or address for name, address in mailboxes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Iterable
 
 from catchment.content.normalize.decode import decode
 
@@ -93,6 +94,12 @@ def people(value: bytes) -> list[tuple[str, str]]:
     comment = comments[-1][1] if comments else comment
     finish()
     return mailboxes
+
+
+def mailboxes(values: Iterable[bytes]) -> list[str]:
+    """Return the people in fields as `Name <address>`, or as the one that is known."""
+    members = (person for value in values for person in people(value))
+    return [f"{name} <{address}>" if name and address else name or address for name, address in members]
 
 
 def identifiers(value: bytes) -> list[str]:
