@@ -60,15 +60,10 @@ def of_document(package: Package, text: str) -> Unread:
     main = package.main_part or ""
     related = search.relations(main)
     search.add("", main, is_read=True)
-    for kind, label in (
-        ("header", "Header: "),
-        ("footer", "Footer: "),
-        ("footnotes", "Note: "),
-        ("endnotes", "Note: "),
-    ):
-        for relation in related:
-            if relation.kind == kind:
-                search.add(label, relation.target, is_read=kind.endswith("notes"))
+    search.add_all("Header: ", related, "header")
+    search.add_all("Footer: ", related, "footer")
+    search.add_all("Note: ", related, "footnotes", is_read=True)
+    search.add_all("Note: ", related, "endnotes", is_read=True)
     search.add_all("Comment: ", related, "comments", is_read=True)
     search.add_drawings(related)
     for relation in related:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 from xml.etree.ElementTree import Element
@@ -49,15 +48,6 @@ def printed(text: str) -> str:
     """Return the text of a printed header or footer without codes for fonts, fields and sections."""
     words = _PRINT_CODE.sub(" ", decoded(text)).split()
     return "" if len(words) == 1 and words[0].lower() in PAGE_WORDS else " ".join(words)
-
-
-@dataclass
-class _Sheet:
-    """The content of one sheet."""
-
-    rows: dict[int, dict[int, str]] = field(default_factory=dict)
-    links: dict[tuple[int, int], str] = field(default_factory=dict)
-    printed: list[str] = field(default_factory=list)
 
 
 class _Workbook:
@@ -107,13 +97,12 @@ class _Workbook:
         except ParseError:
             self._warnings.append("a sheet is damaged; only the cells before the damage were read")
         self._embedded |= {each.target for each in related if each.kind in ("package", "oleObject")}
-        sheet = reader.sheet
-        for (row, column), address in sheet.links.items():
-            cells = sheet.rows.setdefault(row, {})
+        for (row, column), address in reader.links.items():
+            cells = reader.rows.setdefault(row, {})
             words = cells.get(column, "")
             if words != address:
                 cells[column] = f"[{words}]({_destination(address)})" if words else address
-        return [part for part in (_table(sheet.rows), *self._beside(related), *sheet.printed) if part]
+        return [part for part in (_table(reader.rows), *self._beside(related), *reader.printed) if part]
 
     def _beside(self, related: list[Relation]) -> list[str]:
         """Return the comments, text boxes, charts and diagrams of a sheet, each as a paragraph."""
@@ -161,7 +150,9 @@ class _SheetReader:
     """A target for `Package.feed` that collects the cells, links and printed headers of a sheet."""
 
     def __init__(self, workbook: _Workbook, addresses: dict[str, str]) -> None:
-        self.sheet = _Sheet()
+        self.rows: dict[int, dict[int, str]] = {}
+        self.links: dict[tuple[int, int], str] = {}
+        self.printed: list[str] = []
         self._workbook, self._addresses = workbook, addresses
         self._row = self._column = self._style = 0
         self._kind = ""
@@ -202,11 +193,11 @@ class _SheetReader:
         elif name == "c":
             self._cell()
         elif name == "row" and self._cells:
-            self.sheet.rows.setdefault(self._row, {}).update(self._cells)
+            self.rows.setdefault(self._row, {}).update(self._cells)
         elif name in ("oddHeader", "oddFooter", "evenHeader", "evenFooter", "firstHeader", "firstFooter"):
             words = printed("".join(self._written))
-            if words and words not in self.sheet.printed:
-                self.sheet.printed.append(words)
+            if words and words not in self.printed:
+                self.printed.append(words)
         self._written = []
 
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
@@ -222,13 +213,13 @@ class _SheetReader:
         if text and self._workbook.takes(len(text) + 3):
             self._cells[self._column] = text
             if link := _LINK_FORMULA.match(self._formula):
-                self.sheet.links[self._row, self._column] = link[1]
+                self.links[self._row, self._column] = link[1]
 
     def _link(self, attributes: dict[str, str]) -> None:
         identity = next((value for key, value in attributes.items() if key.endswith("/relationships}id")), "")
         place = _place(attributes.get("ref", ""))
         if place and (address := self._addresses.get(identity)):
-            self.sheet.links[place] = address
+            self.links[place] = address
 
 
 def _place(reference: str) -> tuple[int, int] | None:
