@@ -105,7 +105,7 @@ def _plan(client: Client, queues: dict[str, Any], now: datetime) -> Condition:
         "sort": "EXPECTED_START_TIME_ASC",
         "limit": _PAGE,
     }
-    runs = _filter(client, "flow_runs", query)
+    runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()
     # A second run of a source waits for the first (AwaitingConcurrencySlot). That run is not late.
     due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
     return health.scheduler(len(schedules), len(runs), [moment for moment in due if moment is not None], now)
@@ -113,14 +113,9 @@ def _plan(client: Client, queues: dict[str, Any], now: datetime) -> Condition:
 
 def _heard(client: Client, home: Home) -> datetime | None:
     """The time of the latest heartbeat of a worker of our pool, or of this host's."""
-    workers, host = _filter(client, f"work_pools/{POOL}/workers", {}), Membership.of(home)
+    workers, host = everything(client, f"work_pools/{POOL}/workers", {}), Membership.of(home)
     beats = [_moment(worker["last_heartbeat_time"]) for worker in workers if not host or worker["name"] == host.name]
     return max((beat for beat in beats if beat is not None), default=None)
-
-
-def _filter(client: Client, what: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
-    return rows
 
 
 def _moment(text: str | None) -> datetime | None:

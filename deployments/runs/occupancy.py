@@ -47,13 +47,14 @@ class Occupancy:
         self._is_suspect = is_suspect
         self._say = say
         self._worker = identity()
-        self._gauge = Gauge()
+        # The first reading measures from here.
+        psutil.cpu_times_percent(None)
         self._limit = Limit(most or RUNS_AT_ONCE)
         self._reading = MachineReading(0.0, 0.0, 0.0)
         self._flows: dict[UUID, str] = {}
         self._variables: dict[UUID, Mapping[str, Any]] = {}
-        self._profiles: dict[UUID, Profile] = {}
-        self._deployments: dict[UUID, UUID | None] = {}
+        self._runs: dict[UUID, tuple[Profile, UUID | None]] = {}
+        """The profile and the deployment of each run that is due or lives."""
         self._lacking: list[FlowRun] = []
         self._published: WorkerStatus | None = None
 
@@ -68,11 +69,12 @@ class Occupancy:
         self._limit.set_cap(min(filter(None, (self._most, pool.concurrency_limit)), default=RUNS_AT_ONCE))
         due = [entry for entry in scheduled if entry.flow_run.id not in live]
         for entry in due:
-            self._profiles[entry.flow_run.id] = await self._profile(entry.flow_run, pool, client)
-            self._deployments[entry.flow_run.id] = entry.flow_run.deployment_id
-        self._forget({*live, *(entry.flow_run.id for entry in due)})
-        lines = [WaitingRun(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
-        having = [self._profiles[run] for run in live if run in self._profiles]
+            run = entry.flow_run
+            self._runs[run.id] = await self._profile(run, pool, client), run.deployment_id
+        present = {*live, *(entry.flow_run.id for entry in due)}
+        self._runs = {run: facts for run, facts in self._runs.items() if run in present}
+        lines = [WaitingRun(entry, due_at(entry.flow_run), self._runs[entry.flow_run.id][0]) for entry in due]
+        having = [self._runs[run][0] for run in live if run in self._runs]
         chosen = [line.run for line in admit(lines, having, self._limit)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
@@ -83,7 +85,7 @@ class Occupancy:
             }
             waiting = await read_runs(client, overdue, pool=pool.name)
         began = {*live, *(entry.flow_run.id for entry in chosen)}
-        busy = {self._deployments[run] for run in began if run in self._deployments}
+        busy = {self._runs[run][1] for run in began if run in self._runs}
         self._lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
         return chosen
 
@@ -117,7 +119,7 @@ class Occupancy:
 
     def adapt(self) -> bool:
         """Take a reading of the machine, every `READING_SECONDS`. Returns whether the number of slots has grown."""
-        self._reading = self._gauge.read()
+        self._reading = _reading()
         before = self._limit.now
         if self._limit.heed(self._reading):
             self._say(
@@ -141,11 +143,6 @@ class Occupancy:
         if (source := source_of(run)) is not None and self._is_suspect(source):
             return replace(profile_of_flow, kind=_SUSPECTS, at_once=1)
         return profile_of_flow
-
-    def _forget(self, those_left: Set[UUID]) -> None:
-        for known in (self._profiles, self._deployments):
-            for run in known.keys() - those_left:
-                del known[run]
 
 
 def source_of(run: FlowRun) -> str | None:
@@ -176,17 +173,11 @@ def _differ(now: WorkerStatus, published: WorkerStatus) -> bool:
     return is_old or replace(now, **volatile) != published
 
 
-class Gauge:
-    """Measures the load of the machine since the last reading.
+def _reading() -> MachineReading:
+    """Return the load of the machine since the last reading. Takes 0.1 ms.
 
     Low-priority work does not count: the runner and its parsers have a low priority, so syncs do not slow each other down.
     """
-
-    def __init__(self) -> None:
-        psutil.cpu_times_percent(None)
-
-    def read(self) -> MachineReading:
-        """Return the current load. Takes 0.1 ms."""
-        cpu = psutil.cpu_times_percent(None)
-        idle = cpu.idle + cpu.nice + getattr(cpu, "iowait", 0.0)
-        return MachineReading(time.monotonic(), max(0.0, 1 - idle / 100), psutil.virtual_memory().percent / 100)
+    cpu = psutil.cpu_times_percent(None)
+    idle = cpu.idle + cpu.nice + getattr(cpu, "iowait", 0.0)
+    return MachineReading(time.monotonic(), max(0.0, 1 - idle / 100), psutil.virtual_memory().percent / 100)

@@ -181,13 +181,13 @@ class RecoveryRounds:
     async def _request_embeddings(self) -> None:
         """Request the embeddings that an earlier program or an interrupted run left out."""
         with self._postponed():
-            if await asyncio.to_thread(may_lack_embeddings, self.home):
+            if await asyncio.to_thread(Ledger.ask, self.home, may_lack_embeddings, False):
                 await request_embedding()
 
     async def _supply_sinks(self) -> None:
         """Request deliveries that no sync requested: after an undo, a revocation, a failure or a restart."""
         with self._postponed():
-            for name in await asyncio.to_thread(sinks_to_supply, self.home):
+            for name in await asyncio.to_thread(Ledger.ask, self.home, lambda ledger: ledger.outbox.due(), list[str]()):
                 await request_once("deliver", name)
 
     async def _report(self) -> bool:
@@ -248,10 +248,9 @@ def give_back(home: Home, runner: str, culprit: str | None, hold_because: str | 
             emit("source.held", culprit, {"reason": ReasonCode.SOURCE_HELD})
 
 
-def may_lack_embeddings(home: Home) -> bool:
+def may_lack_embeddings(ledger: Ledger) -> bool:
     """Return whether the library has passages and search by meaning is on. Only the model knows which ones it lacks."""
-    with _opened(home) as ledger:
-        return ledger is not None and ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
+    return ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
 
 
 def clear_for_other_hosts(home: Home) -> None:
@@ -268,12 +267,6 @@ def mark_deployments(home: Home, state: Running, report: ServerReport) -> Set[st
     """Mark the deployments of the sources. Returns the sources with a mark."""
     with _opened(home) as ledger:
         return frozenset() if ledger is None else mark(home, ledger, state, report)
-
-
-def sinks_to_supply(home: Home) -> list[str]:
-    """Return the sinks that have something to receive now."""
-    with _opened(home) as ledger:
-        return [] if ledger is None else ledger.outbox.due()
 
 
 @contextmanager

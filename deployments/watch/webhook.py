@@ -10,13 +10,12 @@ import hashlib
 import hmac
 import json
 import socket
-import socketserver
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -225,8 +224,7 @@ def _reads(entry: SourceEntry, repository: str) -> bool:
     return not names.isdisjoint({repository, f"{repository.partition('/')[0]}/*"})
 
 
-class _Listener(socketserver.ThreadingMixIn, HTTPServer):
-    daemon_threads = True
+class _Listener(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
