@@ -14,7 +14,7 @@ import os
 import queue
 import threading
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
@@ -62,18 +62,18 @@ class _Run:
     problem: str = "was stopped"
 
 
+@dataclass(eq=False)
 class Runner:
     """Processes the messages of one worker. `failed` names the modules that could not be imported."""
 
-    def __init__(self, link: Connection, files: SourceFiles, failed: tuple[str, ...]) -> None:
-        self._link = link
-        self._files = files
-        self._failed = failed
-        self._runs: dict[UUID, _Run] = {}
-        self._outbox: queue.SimpleQueue[ToWorker] = queue.SimpleQueue()
-        self._retired = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._executor = CountingExecutor(16, "runner")
+    link: Connection
+    files: SourceFiles
+    failed: tuple[str, ...]
+    _runs: dict[UUID, _Run] = field(default_factory=dict)
+    _outbox: queue.SimpleQueue[ToWorker] = field(default_factory=queue.SimpleQueue)
+    _retired: bool = False
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _executor: CountingExecutor = field(default_factory=lambda: CountingExecutor(16, "runner"))
 
     async def serve(self) -> None:
         """Execute runs until the worker sends `Retire` and the last run has ended. If the worker dies, the process exits."""
@@ -88,7 +88,7 @@ class Runner:
             EventsWorker.instance()
             self._background(self._report())
             self._background(self._watch_files())
-            self._outbox.put(Ready(self._failed))
+            self._outbox.put(Ready(self.failed))
             while not (self._retired and not self._runs):
                 message = asyncio.ensure_future(inbox.get())
                 await asyncio.wait({message, *(run.task for run in self._runs.values())}, return_when="FIRST_COMPLETED")
@@ -165,7 +165,7 @@ class Runner:
         return 0 if self._runs else open_syncs.busy_threads() + self._executor.busy
 
     async def _watch_files(self) -> None:
-        while not await asyncio.to_thread(self._files.changed):
+        while not await asyncio.to_thread(self.files.changed):
             await asyncio.sleep(_LOOK_AT_FILES_SECONDS)
         self._outbox.put(CodeChanged())
 
@@ -177,13 +177,13 @@ class Runner:
     def _receive(self, loop: asyncio.AbstractEventLoop, inbox: asyncio.Queue[ToRunner]) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                loop.call_soon_threadsafe(inbox.put_nowait, self._link.recv())
+                loop.call_soon_threadsafe(inbox.put_nowait, self.link.recv())
         _end_with_children()
 
     def _send(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                self._link.send(self._outbox.get())
+                self.link.send(self._outbox.get())
 
 
 @cache

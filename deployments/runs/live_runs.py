@@ -139,7 +139,7 @@ class LiveRuns:
     give_back: Callable[[str, str | None, str | None], None]
     warn: Callable[[str], None]
     _runs: dict[UUID, _LiveRun] = field(default_factory=dict)
-    _blame: Blame = field(default_factory=Blame)
+    blame: Blame = field(default_factory=Blame)
     _judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
 
     def ids(self) -> Set[UUID]:
@@ -154,10 +154,6 @@ class LiveRuns:
     def has_ended(self, owner: str, run: str | None) -> bool:
         """Whether a sync in the ledger belongs to the runner but is not executed by it. Thread-safe."""
         return owner == self.runner() and run is not None and UUID(run) not in self._runs
-
-    def is_suspect(self, name: str) -> bool:
-        """Whether a source may have caused the latest loss of a runner; suspects run one at a time."""
-        return self._blame.is_suspect(name)
 
     @contextmanager
     def executing(self, run: UUID, name: str, end: asyncio.Future[RunEnd]) -> Iterator[None]:
@@ -185,7 +181,7 @@ class LiveRuns:
 
     def completed(self, run: UUID) -> None:
         """Clear the suspicion against the source of an executed run."""
-        self._blame.absolve(self._runs[run].name)
+        self.blame.absolve(self._runs[run].name)
 
     async def ending(self, run: UUID, end: RunEnd) -> Ending:
         """Return how an executed run ended. After a loss of the runner, none of its runs has an ending before the judgement."""
@@ -206,7 +202,7 @@ class LiveRuns:
     async def _judge(self, loss: Loss) -> BlameDecision:
         """Blame a run for the loss of its runner, once for all its runs."""
         names = {run: self._runs[run].name for run in loss.runs}
-        verdict = self._blame.judge(loss.cause, names, loss.steps)
+        verdict = self.blame.judge(loss.cause, names, loss.steps)
         culprit = names[verdict.culprit] if verdict.culprit is not None else None
         self.warn(f"{verdict.reason}; {len(names)} runs were interrupted")
         hold_because = verdict.reason if verdict.is_held else None

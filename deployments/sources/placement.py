@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from catchment.errors import BadInput, ConfigError, Refused
 from catchment.runtime.membership import ANY, Membership
-from catchment.settings import SecretReference, SourceSettings
+from catchment.settings import SourceSettings
 from deployments.server.client import api, everything
 from deployments.server.run_names import STATE_TAGS
 from deployments.server.running import Running
@@ -51,14 +51,12 @@ def of_another(name: str, host: str) -> str:
 
 def bound_by(settings: SourceSettings) -> str:
     """Return the name of the setting that binds a source to one machine, by a path or a secret; empty without one."""
-    for name, field in type(settings).model_fields.items():
-        value = getattr(settings, name)
-        is_secret = SecretReference in (field.annotation, *get_args(field.annotation))
-        texts = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(text, Path) or (name == "addresses" and str(text).startswith("/")) for text in texts):
-            return name
-        if is_secret and value is not None and not value.startswith("block:"):
-            return name
+    for row in settings.rows():
+        texts = row.value if isinstance(row.value, tuple) else (row.value,)
+        if any(isinstance(text, Path) or (row.key == "addresses" and str(text).startswith("/")) for text in texts):
+            return row.key
+        if row.is_secret and row.value is not None and not row.value.startswith("block:"):
+            return row.key
     return ""
 
 

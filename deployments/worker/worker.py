@@ -100,7 +100,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     async def setup(self) -> None:
         """Start the runner while the worker reports to the Prefect server."""
-        self._occupancy = Occupancy(self._limit, self.home, self._live.is_suspect, self._logger.info)
+        self._occupancy = Occupancy(self._limit, self.home, self._live.blame.is_suspect, self._logger.info)
         self._duty(self._start_runner())
         await super().setup()
         if self.home is not None:
