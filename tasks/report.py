@@ -39,14 +39,14 @@ _published: dict[str, str] = {}
 async def showing_progress(opened: Session) -> AsyncIterator[None]:
     """Update a progress artifact every two seconds, and at the end. A sync that takes less time has none."""
     shown: list[UUID] = []
-    over = asyncio.Event()
-    shower = asyncio.create_task(_show_progress(opened, shown, over))
+    updating = asyncio.Lock()
+    shower = asyncio.create_task(_show_progress(opened, shown, updating))
     end = ENDED_EARLY
     try:
         yield
-        over.set()
         # An update that is in flight must not arrive after the final one.
-        await asyncio.wait([shower])
+        async with updating:
+            shower.cancel()
         end = "done"
     finally:
         shower.cancel()
@@ -58,23 +58,15 @@ async def showing_progress(opened: Session) -> AsyncIterator[None]:
                 await aupdate_progress_artifact(artifact, percent, description=f"{opened.sync.source.name}: {end}")
 
 
-async def _show_progress(opened: Session, shown: list[UUID], over: asyncio.Event) -> None:
+async def _show_progress(opened: Session, shown: list[UUID], updating: asyncio.Lock) -> None:
     sync = opened.sync
-    while not await _happens(over, _EVERY_SECONDS):
-        if not shown:
-            shown.append(
-                await acreate_progress_artifact(
-                    0.0, key=artifact_key(sync.source.name, "progress"), description=sync.source.name
-                )
-            )
-        await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(opened))
-
-
-async def _happens(event: asyncio.Event, within: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within):
-            return await event.wait()
-    return False
+    while True:
+        await asyncio.sleep(_EVERY_SECONDS)
+        async with updating:
+            if not shown:
+                key = artifact_key(sync.source.name, "progress")
+                shown.append(await acreate_progress_artifact(0.0, key=key, description=sync.source.name))
+            await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(opened))
 
 
 async def described(opened: Session) -> str:

@@ -183,7 +183,8 @@ class Announcer:
             if channel != "event":
                 if self._is_pointless(delivery):
                     return
-                quiet = blocked_until([*map(parse, AlertSettings.load(self._home).quiet)], self._now())
+                now = datetime.fromtimestamp(self._clock(), UTC)
+                quiet = blocked_until([*map(parse, AlertSettings.load(self._home).quiet)], now)
                 if quiet is not None:
                     self._send_in(quiet.timestamp() - self._clock(), delivery)
                     return
@@ -202,9 +203,6 @@ class Announcer:
             if channel != "event":
                 self._sent.add((channel, incident.identity))
                 self._note(incident, f"{channel}: sent ({_verb(incident)})")
-
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock(), UTC)
 
     def _emit(self, incident: Incident) -> None:
         """Emit an event with the reason code and the number, and no private data."""
