@@ -116,6 +116,24 @@ def in_words(seconds: float, *, exact: bool = False) -> str:
     return f"{seconds:g} s" if exact else f"{int(seconds)} s"
 
 
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    """Return a time relative to now: "3 min ago", "in 2 h", "never"."""
+    if moment is None:
+        return "never"
+    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"{in_words(seconds)} ago" if seconds > 0 else f"in {in_words(-seconds)}"
+
+
+def local_time(moment: datetime) -> datetime:
+    """Return the time in this machine's time zone, or unchanged if that is outside the years 1 to 9999."""
+    try:
+        return moment.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return moment
+
+
 def leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return settings by dotted key."""
     values: dict[str, Any] = {}

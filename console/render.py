@@ -17,8 +17,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
-from catchment.model import count as count  # noqa: PLC0414 - commands use it as `render.count`
-from catchment.model import in_words
+from catchment.model import ago as ago  # noqa: PLC0414 - commands use it as `render.ago`
+from catchment.model import count as count  # noqa: PLC0414
+from catchment.model import in_words, local_time
 from catchment.model import size as size  # noqa: PLC0414
 from catchment.runtime import heartbeat
 from catchment.runtime.reports.record_json import to_json
@@ -267,24 +268,14 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None
             say(_row([*(fixed if not number else [""] * len(fixed)), line], widths, right, coloured))
 
 
-def when(moment: datetime | None, now: datetime | None = None) -> str:
-    """Return the time relative to now: "3 min ago", "in 2 h", "never"."""
-    if moment is None:
-        return "never"
-    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
-    if abs(seconds) < 1:
-        return "now"
-    return f"{in_words(seconds)} ago" if seconds > 0 else f"in {in_words(-seconds)}"
-
-
 def local(moment: datetime) -> str:
     """Return the date and time in this machine's time zone."""
-    return f"{_to_local(moment):%Y-%m-%d %H:%M:%S}"
+    return f"{local_time(moment):%Y-%m-%d %H:%M:%S}"
 
 
 def clock(moment: datetime, now: datetime | None = None) -> str:
     """Return the local time of day, "14:20", with the date unless it is today."""
-    shown, today = _to_local(moment), _to_local(now or datetime.now(UTC)).date()
+    shown, today = local_time(moment), local_time(now or datetime.now(UTC)).date()
     return f"{shown:%H:%M}" if shown.date() == today else f"{shown:%Y-%m-%d %H:%M}"
 
 
@@ -314,14 +305,6 @@ def _write_error(text: str) -> None:
         discard(sys.stderr)
 
 
-def _to_local(moment: datetime) -> datetime:
-    """Return the time in this machine's time zone, or unchanged if that is outside the years 1 to 9999."""
-    try:
-        return moment.astimezone()
-    except (OverflowError, ValueError, OSError):
-        return moment
-
-
 def _has_colours(stream: TextIO) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
@@ -333,14 +316,14 @@ def _is_utf8() -> bool:
 
 
 def _in_full(value: object) -> str:
-    return f"{local(value)}, {when(value)}" if isinstance(value, datetime) else _cell(value)
+    return f"{local(value)}, {ago(value)}" if isinstance(value, datetime) else _cell(value)
 
 
 def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        return when(value)
+        return ago(value)
     return clean(value)
 
 

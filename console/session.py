@@ -178,4 +178,7 @@ def kind_names(incomplete: str) -> list[str]:
 
 
 source_names = completion.names("source")
+OnlySource = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=source_names)
+]
 SourceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the source.", autocompletion=source_names)]

@@ -95,13 +95,20 @@ class WebAction(Generic[F]):
     after: Callable[[F], str]
 
 
-def _simply(act: Callable[[Desk, Any, str, str], str | int | None], outcome: Callable[[Any, Any], str]) -> Act[Any]:
-    """Return an action on a named or numbered object. `outcome` makes its message from that name or number and the result."""
+def _simply(
+    act: Callable[[Desk, Any, str, str], Any],
+    outcome: Callable[[Any, Any], str],
+    value: Callable[[Any], int | str | None] = lambda result: result,
+) -> Act[Any]:
+    """Return an action on a named or numbered object.
+
+    `outcome` makes its message from that name or number and the result, `value` what a program gets of the result.
+    """
 
     def perform(desk: Desk, fields: NamedFields | NumberFields, actor: str) -> ActionResult:
         subject = fields.number if isinstance(fields, NumberFields) else fields.name
         result = act(desk, subject, actor, fields.reason)
-        return ActionResult(outcome(subject, result), result)
+        return ActionResult(outcome(subject, result), value(result))
 
     return perform
 
@@ -188,11 +195,6 @@ def _start_all(desk: Desk, fields: EverySourceFields, actor: str) -> ActionResul
     )
 
 
-def _undo(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
-    undone = syncs.undo(desk, fields.number, actor, fields.reason)
-    return ActionResult(outcomes.undone(undone), undone.number)
-
-
 def _plan_backfill(desk: Desk, fields: PlanFields, actor: str) -> ActionResult:
     what = backfills.window(desk, fields.name, *fields.window, fields.stage)
     planned = backfills.plan(desk, fields.name, what, actor, fields.reason)
@@ -237,16 +239,6 @@ def _purge(desk: Desk, fields: AgeFields, actor: str) -> ActionResult:
     return ActionResult(outcomes.purged(number), number)
 
 
-def _acknowledge(desk: Desk, fields: NumberFields, actor: str) -> ActionResult:
-    incidents.acknowledge(desk, fields.number, actor, fields.reason)
-    return ActionResult(outcomes.ACKNOWLEDGED.format(fields.number))
-
-
-def _reset_breaker(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
-    keys = limits.reset_breaker(desk, fields.name, actor, fields.reason)
-    return ActionResult(outcomes.breakers_closed(keys), len(keys))
-
-
 def _back_up(desk: Desk, fields: ReasonFields, actor: str) -> ActionResult:
     """Start a backup. It takes minutes, so it works in a thread; it needs only this process and the ledger's file."""
     backups.require_none_running(desk.home)
@@ -288,14 +280,8 @@ def _add_sink(desk: Desk, fields: SinkFields, actor: str) -> ActionResult:
     return ActionResult(outcomes.SINK_ADDED.format(fields.name))
 
 
-def _adopt_sink(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
-    sinks.adopt(desk, fields.name, actor, fields.reason)
-    return ActionResult(outcomes.SINK_ADOPTED.format(fields.name))
-
-
-def _remove_sink(desk: Desk, fields: NamedFields, actor: str) -> ActionResult:
-    sink = sinks.remove(desk, fields.name, actor, fields.reason)
-    return ActionResult(outcomes.SINK_REMOVED.format(fields.name, sink.place))
+def _no_value(_result: object) -> None:
+    """A program gets nothing of the result."""
 
 
 def _of_source(fields: NamedFields | SourceFields) -> str:
@@ -343,7 +329,11 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "syncs.start": WebAction(NamedFields, _start, _of_source),
     "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _fields: "/syncs"),
     "syncs.cancel": WebAction(NamedFields, _simply(syncs.cancel, outcomes.SYNC_CANCELLED.format), _of_source),
-    "syncs.undo": WebAction(NumberFields, _undo, lambda fields: f"/syncs/{fields.number}"),
+    "syncs.undo": WebAction(
+        NumberFields,
+        _simply(syncs.undo, lambda _, undone: outcomes.undone(undone), lambda undone: undone.number),
+        lambda fields: f"/syncs/{fields.number}",
+    ),
     "backfills.plan": WebAction(
         PlanFields, _plan_backfill, lambda fields: f"/backfills?{urlencode({'source': fields.name})}"
     ),
@@ -372,15 +362,25 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "limits.clear": WebAction(
         NamedFields, _simply(limits.clear, lambda _, scope: outcomes.LIMITS_REMOVED.format(scope)), _limits
     ),
-    "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda fields: f"/incidents/{fields.number}"),
-    "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
+    "incidents.acknowledge": WebAction(
+        NumberFields,
+        _simply(incidents.acknowledge, outcomes.ACKNOWLEDGED.format),
+        lambda fields: f"/incidents/{fields.number}",
+    ),
+    "limits.reset_breaker": WebAction(
+        NamedFields, _simply(limits.reset_breaker, lambda _, keys: outcomes.breakers_closed(keys), len), _trouble
+    ),
     "backups.make": WebAction(ReasonFields, _back_up, _health),
     "sinks.add": WebAction(SinkFields, _add_sink, _health),
     "sinks.pause": WebAction(NamedFields, _simply(sinks.pause, outcomes.PAUSED.format), _health),
     "sinks.resume": WebAction(NamedFields, _simply(sinks.resume, outcomes.SINK_RESUMED.format), _health),
     "sinks.rebuild": WebAction(NamedFields, _simply(sinks.rebuild, outcomes.SINK_REBUILT.format), _health),
-    "sinks.adopt": WebAction(NamedFields, _adopt_sink, _health),
-    "sinks.remove": WebAction(NamedFields, _remove_sink, _health),
+    "sinks.adopt": WebAction(NamedFields, _simply(sinks.adopt, outcomes.SINK_ADOPTED.format, _no_value), _health),
+    "sinks.remove": WebAction(
+        NamedFields,
+        _simply(sinks.remove, lambda name, sink: outcomes.SINK_REMOVED.format(name, sink.place), _no_value),
+        _health,
+    ),
     "hosts.take_out": WebAction(ConfirmedFields, _take_out, _health),
     "library.choose_model": WebAction(ModelFields, _choose_model, _health),
 }

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from catchment.audit.verify import visible
-from catchment.model import count, in_words, size
+from catchment.model import ago, count, in_words, local_time, size
 from catchment.search.language import type_of
 
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
@@ -27,31 +27,22 @@ _OUTCOMES = {
 }
 
 
-def ago(moment: datetime | None) -> str:
-    """Return a time relative to now: "24 min ago", "in 2 h", "never"."""
-    if moment is None:
-        return "never"
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    length = in_words(abs(seconds))
-    return f"{length} ago" if seconds >= 0 else f"in {length}"
-
-
 def day(moment: datetime) -> str:
     """Return the local date, with the year unless it is the present one: "17 May", "8 Sep 2025"."""
-    local = _local(moment)
+    local = local_time(moment)
     return f"{local.day} {local:%b}" if local.year == datetime.now().year else f"{local.day} {local:%b %Y}"  # noqa: DTZ005
 
 
 def clock(moment: datetime) -> str:
     """Return the local time of day, with the date unless it is today: "14:20:05", "17 May, 14:20"."""
-    local = _local(moment)
-    is_today = local.date() == _local(datetime.now(UTC)).date()
+    local = local_time(moment)
+    is_today = local.date() == local_time(datetime.now(UTC)).date()
     return f"{local:%H:%M:%S}" if is_today else f"{day(moment)}, {local:%H:%M}"
 
 
 def month(moment: datetime | None) -> str:
     """Return the local month: "May 2026"."""
-    return f"{_local(moment):%B %Y}" if moment else "Without a date"
+    return f"{local_time(moment):%B %Y}" if moment else "Without a date"
 
 
 def number(value: int) -> str:
@@ -116,14 +107,6 @@ def query(address: str, parameters: Mapping[str, object], **extra: object) -> st
     """Return an address with the parameters that have a value: "/jobs?state=pending"."""
     values = {name: value for name, value in {**parameters, **extra}.items() if value is not None}
     return f"{address}?{urlencode(values)}" if values else address
-
-
-def _local(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone()
-    except (OverflowError, ValueError, OSError):
-        # Outside the years 1 to 9999.
-        return moment
 
 
 def seconds(length: timedelta) -> str:

@@ -78,7 +78,7 @@ def list_sinks(as_json: arguments.Json = False) -> None:
         ("SINK", "KIND", "STATE", "WAITING", "REFUSED", "UP TO DATE", "PLACE"),
         lambda sink: (
             *(sink.name, sink.kind, _state(sink), sink.waiting, sink.refused),
-            *(render.when(sink.current), sink.place),
+            *(render.ago(sink.current), sink.place),
         ),
         "no sinks; add one: `catchment sinks add folder ~/Documents/Library --name library`",
     ):
@@ -106,9 +106,9 @@ def show(name: Name, as_json: arguments.Json = False) -> None:
             "place": sink.place,
             "state": _state(sink),
             "waiting": sink.waiting,
-            "up to date": render.when(sink.current) if sink.current else "never",
+            "up to date": render.ago(sink.current) if sink.current else "never",
             "error": sink.error and render.clean(sink.error),
-            "next attempt": render.when(sink.not_before) if sink.not_before else None,
+            "next attempt": render.ago(sink.not_before) if sink.not_before else None,
             "refused": sink.refused,
         }
     )

@@ -34,9 +34,7 @@ def why(
             autocompletion=completion.names("document"),
         ),
     ],
-    source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this source.", autocompletion=session.source_names)
-    ] = None,
+    source: session.OnlySource = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Explain why an item is in the library, or why it is not.
@@ -89,7 +87,7 @@ def _looked_up(path: str, source: str | None) -> WhyView:
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
         matches = resolver.find(ledger, path, lambda: settings, source)
-        items = tuple(views.why(ledger, session.home(), row, render.when) for row in matches.listed)
+        items = tuple(views.why(ledger, session.home(), row, render.ago) for row in matches.listed)
     reasons = [] if items else _why_not(path, entries, resolver.places(path, settings))
     return views.WhyView(path, items, tuple(reasons))
 

@@ -193,7 +193,7 @@ def _rule(row: RuleStatus) -> str:
     ends = (
         ""
         if row.hour_ends is None
-        else f"{row.begun_this_hour} started this hour, which ends {render.when(row.hour_ends)}"
+        else f"{row.begun_this_hour} started this hour, which ends {render.ago(row.hour_ends)}"
     )
     return ", ".join(filter(None, (str(row.rule), ends)))
 

@@ -55,9 +55,7 @@ def show(
     *,
     hours: Annotated[int | None, typer.Option(metavar="1|24", help="The last hour or day. Default: 24.")] = None,
     days: Annotated[int | None, typer.Option(metavar="30", help="The last 30 days.")] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this source.", autocompletion=session.source_names)
-    ] = None,
+    source: session.OnlySource = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Show the trends of the last hour, day or month.

@@ -237,7 +237,7 @@ def _earlier(name: str, last: LastSync, started: datetime) -> str:
             for row in web_process.fetch(session.home(), f"/sources/{name}", SourceView).syncs:
                 is_recent = row.ended is not None and row.ended > started - _RECENT
                 if is_recent and (effects := arguments.summary(row.summary)) != arguments.NOTHING:
-                    return f"; {effects} by the sync {render.when(row.ended)}"
+                    return f"; {effects} by the sync {render.ago(row.ended)}"
     return ""
 
 

@@ -39,7 +39,7 @@ def preview(
     if as_json:
         render.show_json(runs)
     elif runs:
-        rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
+        rows = [(render.local(run.at), render.ago(run.at), run.why) for run in runs]
         render.show_table(("TIME", "", "REASON"), rows)
     else:
         render.note(_why_none(name, wait, entry.timing))
@@ -70,7 +70,7 @@ def _last_planned(name: str, most: int) -> list[PlannedRun]:
     if report is None or not runs:
         session.needs_server()
     else:
-        render.note(f"Catchment is not running; planned {render.when(report.at)}, started only while it runs")
+        render.note(f"Catchment is not running; planned {render.ago(report.at)}, started only while it runs")
     return runs[:most]
 
 

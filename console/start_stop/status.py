@@ -128,7 +128,7 @@ def _print(server: Running | None, overview: Overview) -> None:
     if overview.raw_bytes:
         render.say(f"Raw content: {render.size(overview.raw_bytes)}")
     if server and (failed := overview.failed_checks):
-        text = f"{render.count(failed, 'check')} failed {render.when(overview.checked)}"
+        text = f"{render.count(failed, 'check')} failed {render.ago(overview.checked)}"
         render.say(render.paint(f"Health: {text}; see `catchment health`", "yellow"))
     if not overview.sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
@@ -154,7 +154,7 @@ def _print(server: Running | None, overview: Overview) -> None:
 def _row(source: SourceStanding) -> tuple[object, ...]:
     last, outcome = source.last_sync, "never"
     if last:
-        outcome = f"{last.outcome or 'running'} {render.when(last.ended or last.began)}"
+        outcome = f"{last.outcome or 'running'} {render.ago(last.ended or last.began)}"
         if last.expected and last.expected > datetime.now(UTC):
             outcome = f"{last.outcome or 'running'}, done about {render.clock(last.expected)}"
     return (
@@ -165,7 +165,7 @@ def _row(source: SourceStanding) -> tuple[object, ...]:
         source.waiting,
         source.quarantined,
         source.watch.state if source.watch else "-",
-        render.when(source.next_run.at) if source.next_run else "-",
+        render.ago(source.next_run.at) if source.next_run else "-",
         outcome,
     )
 

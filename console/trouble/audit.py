@@ -12,15 +12,12 @@ from console.help_pages import CommandGroup
 
 app = CommandGroup("Show and prove who did what.\n\nExample: catchment audit list --since 7d")
 
-Of = Annotated[
-    str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=session.source_names)
-]
 _SHOWN = 20
 
 
 @app.command("list")
 def list_events(
-    source: Of = None,
+    source: session.OnlySource = None,
     since: arguments.Since = None,
     actor: Annotated[
         str | None, typer.Option(metavar="NAME", help="By this actor, such as sync: or recovery; default: people.")
@@ -99,7 +96,7 @@ def key(
 @app.command()
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The tar file to write.")],
-    source: Of = None,
+    source: session.OnlySource = None,
     since: arguments.Since = None,
 ) -> None:
     """Write a signed bundle that anybody can verify with Python alone.

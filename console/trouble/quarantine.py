@@ -10,6 +10,7 @@ from catchment.errors import BadInput, Reason
 from catchment.model import in_words
 from console import arguments, render, session
 from console.help_pages import CommandGroup
+from console.trouble.jobs import Number
 
 if TYPE_CHECKING:
     from catchment.ledger import QuarantineEntry
@@ -19,11 +20,7 @@ app = CommandGroup("Inspect, retry and discard failed items.\n\nExample: catchme
 
 _HEADERS = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
 
-Job = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")]
 Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="Numbers of the jobs.")]
-Source = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Only this source.", autocompletion=session.source_names)
-]
 ForCause = Annotated[
     str | None, typer.Option("--cluster", metavar="CLUSTER", help="Only this cause; see `quarantine stats`.")
 ]
@@ -34,7 +31,7 @@ ForReason = Annotated[
 
 @app.command("list")
 def list_entries(
-    source: Source = None,
+    source: session.OnlySource = None,
     reason: ForReason = None,
     cluster: ForCause = None,
     since: arguments.Since = None,
@@ -57,7 +54,7 @@ def list_entries(
 
 
 @app.command("show")
-def show_entry(job: Job, as_json: arguments.Json = False) -> None:
+def show_entry(job: Number, as_json: arguments.Json = False) -> None:
     """Show an entry with its error, attempts and notes.
 
     Example: catchment quarantine show 42
@@ -89,7 +86,7 @@ def retry(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All entries that match the other options.")] = False,
     reason: ForReason = None,
-    source: Source = None,
+    source: session.OnlySource = None,
     cluster: ForCause = None,
     dry_run: arguments.DryRun = False,
 ) -> None:
@@ -116,7 +113,7 @@ def retry(
 
 
 @app.command()
-def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="Text of the note.")]) -> None:
+def note(job: Number, text: Annotated[str, typer.Argument(metavar="TEXT", help="Text of the note.")]) -> None:
     """Add a note to an entry.
 
     Example: catchment quarantine note 42 "encrypted, ask Ada"

@@ -176,7 +176,7 @@ def test_json_says_times_in_utc_and_enumerations_by_their_value(
 )
 def test_moments_are_said_in_their_largest_unit(seconds: int, said: str) -> None:
     now = datetime(2026, 11, 20, tzinfo=UTC)
-    assert render.when(now - timedelta(seconds=seconds), now) == said
+    assert render.ago(now - timedelta(seconds=seconds), now) == said
 
 
 def test_counts_agree_with_their_noun() -> None:

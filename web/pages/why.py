@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from catchment.model import ago
 from catchment.views import items, resolver
 from catchment.views.items import WhyView
 from deployments.actions.desk import Desk
-from web import template_filters
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -30,7 +30,7 @@ def _why(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Dat
     # A relative path is a name: this process was started in some folder.
     is_path = name.startswith(("/", "~"))
     matches = resolver.find(library.ledger, name, settings, source, looks_at_disk=is_path).listed if name else ()
-    explained = tuple(items.why(library.ledger, desk.home, row, template_filters.ago) for row in matches[:_ITEMS])
+    explained = tuple(items.why(library.ledger, desk.home, row, ago) for row in matches[:_ITEMS])
     return {
         "view": WhyView(name, explained),
         "name": name,
