@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from catchment.model import ago as ago  # noqa: PLC0414 - commands use it as `render.ago`
@@ -266,6 +267,11 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     for *fixed, last in table:
         for number, line in enumerate(_wrap(last, widths[-1])):
             say(_row([*(fixed if not number else [""] * len(fixed)), line], widths, right, coloured))
+
+
+def place(path: Path) -> str:
+    """Return a path, with `~` for the home folder of the user."""
+    return clean(f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else path)
 
 
 def local(moment: datetime) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -87,14 +86,14 @@ def install(
     problems = []
     for program in programs:
         if only_print:
-            render.say(f"{program.name}: {_place(program.file)}, in {program.key}")
+            render.say(f"{program.name}: {render.place(program.file)}, in {program.key}")
             continue
         try:
             is_new = program.add(entry)
         except CatchmentError as problem:
             problems.append(str(problem))
         else:
-            place = _place(program.file)
+            place = render.place(program.file)
             render.say(
                 f"{program.name}: {f'added to {place}; restart the program' if is_new else f'already in {place}'}"
             )
@@ -108,7 +107,3 @@ def install(
         render.note("CATCHMENT_DATABASE_URL: not written, because it may contain a password; set it in the entry's env")
     if problems:
         raise BadInput("; ".join(problems))
-
-
-def _place(file: Path) -> str:
-    return render.clean(f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file)

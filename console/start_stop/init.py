@@ -97,7 +97,7 @@ def _ask() -> NewSource:
     render.say("Catchment reads a folder into a searchable library. The folder is not changed.\n")
     vaults = _vaults()
     for number, vault in enumerate(vaults, 1):
-        render.say(f"  {number}  {render.clean(_short(vault))}")
+        render.say(f"  {number}  {render.place(vault)}")
     desk, what = session.desk(), "Folder or Obsidian vault" + (", or its number" if vaults else "")
     while True:
         answer = typer.prompt(what, default="1" if vaults else None, err=True).strip()
@@ -196,7 +196,3 @@ def _vaults() -> list[Path]:
     listed = sorted(opened, key=opened.__getitem__, reverse=True)
     usual = [marker.parent for base in (home, home / "Documents") for marker in sorted(base.glob("*/.obsidian"))]
     return [vault for vault in dict.fromkeys([*listed, *usual]) if (vault / ".obsidian").is_dir()]
-
-
-def _short(path: Path) -> str:
-    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)

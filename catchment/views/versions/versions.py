@@ -10,6 +10,7 @@ from itertools import pairwise
 from catchment.errors import NotFound
 from catchment.ledger import ItemRow, Ledger, Shown, Version, Versions
 from catchment.model import EntityKind
+from catchment.records import record_of
 from catchment.views.versions.text_diff import DiffLine, counts, unified
 
 
@@ -162,16 +163,8 @@ def _read(ledger: Ledger, known: Versions, version: Version) -> _State:
 
 def _version(state: _State, before: _State | None, what: str = "") -> DocumentVersion:
     version, shown = state
-    result = DocumentVersion(
-        version.since,
-        version.until,
-        version.sync,
-        version.path,
-        shown.title if shown else "",
-        shown.modified or shown.content.modified if shown else None,
-        version.is_there,
-        what,
-    )
+    modified = shown.modified or shown.content.modified if shown else None
+    result = record_of(DocumentVersion, version, title=shown.title if shown else "", modified=modified, what=what)
     if before is None:
         return result
     old, new = (_lines(shown) for shown in (before[1], shown))
