@@ -63,7 +63,7 @@ def test_fetched_views_are_the_records_that_were_shown(filled: Path) -> None:
         views = [
             (Overview, overview(ledger, home, None, None)),
             (list[SourceLine], lines(ledger, home)),
-            (SourceView, source(ledger, home, "notes", {"exclude": ["*.tmp"]})),
+            (SourceView, source(ledger, home, "notes", "manual", {"exclude": ["*.tmp"]})),
             (IncidentsView, incidents(ledger)),
             *((ItemWhy, why(ledger, home, item, str)) for item in ledger.intake.find("md")),
         ]
