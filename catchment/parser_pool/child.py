@@ -89,7 +89,8 @@ class Child:
         _restrict(self.server, *inherited)
         try:
             _work(socket.socket(fileno=_CONNECTION), self.modules)
-        except OSError:  # the parent has ended, or the task closed the connection: no report is possible
+        except (OSError, EOFError, struct.error, pickle.UnpicklingError):
+            # The parent has ended, also within a message, or the task closed the connection: no report is possible.
             return 1
         return 0
 
@@ -138,8 +139,9 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
     memory = _Memory()
     _send(connection, READY, NUMBER.pack(memory_in_use(os.getpid())))
     count = 0
-    while header := _receive(connection, LENGTH.size):
-        function, memory_mb, tasks = pickle.loads(_receive(connection, LENGTH.unpack(header)[0]))
+    messages = connection.makefile("rb")
+    while header := messages.read(LENGTH.size):
+        function, memory_mb, tasks = pickle.loads(messages.read(LENGTH.unpack(header)[0]))
         _send(connection, ACCEPTED, NUMBER.pack(len(tasks)))
         for remaining, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             memory.limit(memory_mb)
@@ -268,17 +270,3 @@ def _send(connection: socket.socket, kind: bytes, payload: bytes = b"", seconds:
     else:
         connection.sendall(header)
         connection.sendall(payload)
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    """Exactly `size` bytes, or none at the end."""
-    first = connection.recv(size)
-    if len(first) == size or not first:
-        return first
-    whole = bytearray(first)
-    while len(whole) < size:
-        part = connection.recv(min(size - len(whole), 1 << 20))
-        if not part:
-            raise ConnectionResetError
-        whole += part
-    return bytes(whole)
