@@ -9,9 +9,6 @@ import orjson
 
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Link, LinkKind
 
-_LINK_KINDS = {kind.value: kind for kind in LinkKind}
-_ENTITY_KINDS = {kind.value: kind for kind in EntityKind}
-
 
 def encode_document(document: Document) -> bytes:
     """Return the document as JSON with sorted keys."""
@@ -29,24 +26,16 @@ def decode_document(data: bytes) -> Document:
 
 def encode_extraction(extraction: Extraction) -> bytes:
     """Return the extraction as JSON arrays: chunks, links and entities."""
-    return orjson.dumps(
-        [
-            [list(chunk) for chunk in extraction.chunks],
-            [list(link) for link in extraction.links],
-            [list(entity) for entity in extraction.entities],
-        ]
-    )
+    return orjson.dumps((extraction.chunks, extraction.links, extraction.entities), default=tuple)
 
 
 def decode_extraction(data: bytes) -> Extraction:
     """Return the extraction that `encode_extraction` encoded."""
     chunks, links, entities = orjson.loads(data)
-    for link in links:
-        link[0] = _LINK_KINDS[link[0]]
-    for entity in entities:
-        entity[0] = _ENTITY_KINDS[entity[0]]
     return Extraction(
-        tuple(map(Chunk._make, chunks)), tuple(map(Link._make, links)), tuple(map(Entity._make, entities))
+        tuple(Chunk(*chunk) for chunk in chunks),
+        tuple(Link(LinkKind(kind), *link) for kind, *link in links),
+        tuple(Entity(EntityKind(kind), *entity) for kind, *entity in entities),
     )
 
 
