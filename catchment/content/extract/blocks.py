@@ -18,7 +18,6 @@ _INDENT = "    "
 """Text without a mark or an indent has neither code nor comments nor formulas."""
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _LIST_MARK = re.compile(r"([-*+]|([0-9]{1,9})[.)])(?=[ \t\n]|\Z)")
-_PLAIN_ITEM = re.compile(r"[-*+] (?=[^\W\d_])")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:")
 _RULE = re.compile(r"([-*_])(?>(?:[ \t]*+\1){2,})[ \t]*+(?=\n|\Z)")
 _UNDERLINE = re.compile(r"(?:=++|-++)[ \t]*+(?=\n|\Z)")
@@ -106,13 +105,6 @@ class _Blocks:
     def _line(self, start: int, stop: int) -> int:
         """Read a line and return the start of the next one to read."""
         text, containers = self._text, self._containers
-        if text[start] in "-*+" and _PLAIN_ITEM.match(text, start) and (containers or not self._is_raw()):
-            # A third of the lines in real vaults; this shortcut reads them three times as fast.
-            self._close(0, start)
-            containers.append(2)
-            self._paragraph = self._last_line = start + 2
-            self._is_empty_item = False
-            return stop + 1
         place, column = self._indented(start, 0) if text[start] in " \t" else (start, 0)
         base = depth = 0
         for width in containers:
@@ -135,10 +127,6 @@ class _Blocks:
         if self._html >= 0 and is_inside:
             return stop + 1
         return self._content(start, place, stop, column, base, depth)
-
-    def _is_raw(self) -> bool:
-        """Return whether fenced code or HTML is open."""
-        return self._hidden >= 0 or self._html >= 0
 
     def _indented(self, place: int, column: int) -> tuple[int, int]:
         """Return position and column of the next character that is neither space nor tab."""
