@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from itertools import islice
@@ -17,7 +16,7 @@ from urllib.parse import urljoin
 from catchment.content.foreign_json import read_json
 from catchment.content.normalize.html.bylines import Byline, clean_text, is_name, is_past
 from catchment.content.normalize.html.page_titles import title_of
-from catchment.model import time_of
+from catchment.model import Document, time_of
 
 _AUTHOR = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "byl", "citation_author")
 _CREATED = (
@@ -46,23 +45,12 @@ _ARTICLES = re.compile(r"(?:Article|Posting|Recipe|Report|Review|BlogPost|QAPage
 _MOST_SCRIPTS, _MOST_NODES, _MOST_TAGS = 20, 5_000, 50
 
 
-@dataclass(frozen=True, slots=True)
-class PageFacts:
-    """The statements of a page about itself.
+def facts_of(tree: Any, fields: Mapping[str, str], base: str, media_type: str) -> Document:
+    """Return the document of a page, without its text and language.
 
-    `properties` has `site`, `canonical` (an address), `description`, `keywords` and `tags`. If the page states no date,
-    `date-from` names the origin of the guess in `created`.
+    `fields` are its meta elements, and relative addresses start at `base`. `properties` has `site`, `canonical` (an address),
+    `description`, `keywords` and `tags`. If the page states no date, `date-from` names the origin of the guess in `created`.
     """
-
-    title: str | None
-    author: str | None
-    created: datetime | None
-    modified: datetime | None
-    properties: dict[str, Any]
-
-
-def facts_of(tree: Any, fields: Mapping[str, str], base: str) -> PageFacts:
-    """Return the facts of a page. `fields` are its meta elements, and relative addresses start at `base`."""
     nodes = list(islice(_linked_data(tree), _MOST_NODES))
     article: dict[str, Any] = next((node for node in nodes if _is(node, _ARTICLES) and "datePublished" in node), {})
     site = fields.get("og:site_name") or next((name for node in nodes if (name := _site(node))), None)
@@ -77,12 +65,14 @@ def facts_of(tree: Any, fields: Mapping[str, str], base: str) -> PageFacts:
     if created is None:
         created, origin = byline.guess([properties.get("canonical", ""), base])
         properties |= {"date-from": origin} if created else {}
-    return PageFacts(
-        title_of(tree, fields, site),
-        _names(article.get("author"), nodes) or _author(fields) or byline.author(),
-        created,
-        _moments([article.get("dateModified"), *map(fields.get, _MODIFIED)]),
-        properties,
+    return Document(
+        text="",
+        media_type=media_type,
+        title=title_of(tree, fields, site),
+        author=_names(article.get("author"), nodes) or _author(fields) or byline.author(),
+        created=created,
+        modified=_moments([article.get("dateModified"), *map(fields.get, _MODIFIED)]),
+        properties=properties,
     )
 
 

@@ -8,7 +8,7 @@ are read whole, except for the navigation.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
@@ -83,21 +83,17 @@ def web_page(data: bytes, address: str, media_type: str = "text/html", encoding:
     body = markdown_of(tree, frozenset(unseen)).replace("\xad", "")
     if selected and len(_words(selected)) * _LEAST_WRITTEN > len(_words(body)):
         body = selected
-    facts = facts_of(tree, fields, base)
+    document = facts_of(tree, fields, base, media_type)
     named = named_language(tree)
     asks_for_login = len(body) < _LOGIN_CHARACTERS and tree.css_first("input[type=password]") is not None
     del tree
     if is_large:
         trim_memory()
-    return Document(
+    return replace(
+        document,
         text=body,
-        media_type=media_type,
-        title=facts.title,
         language=named or language(body),
-        author=facts.author,
-        created=facts.created,
-        modified=facts.modified,
-        properties=dict(sorted((facts.properties | dict(guess)).items())),
+        properties=dict(sorted({**document.properties, **guess}.items())),
         warnings=(*warnings, "the page asks for a login") if asks_for_login else warnings,
     )
 
@@ -153,7 +149,7 @@ def _unseen(tree: Any, page: str, leads: set[str]) -> tuple[set[int], str]:
         walk(tree.body or tree.root, lines)
         if lines.are_few():
             selected, in_text = _selection(lines.lines, page, leads)
-    unseen = lines.outside(in_text) if selected else _navigation(tree)
+    unseen = lines.outside(in_text) if selected else {node.mem_id for node in tree.css(_NAVIGATION)}
     signs = (link for link in tree.css("a[href^='#']") if not _words(link.text()))  # such as "¶" beside a heading
     return unseen | {link.mem_id for link in signs}, selected
 
@@ -183,11 +179,6 @@ def _selected(page: str, is_quick: bool) -> str:
         raise
     except Exception:  # noqa: BLE001 - a page that it cannot read is read whole, whatever it raises
         return ""
-
-
-def _navigation(tree: Any) -> set[int]:
-    """Return the `mem_id`s of the navigation of a page."""
-    return {node.mem_id for node in tree.css(_NAVIGATION)}
 
 
 @dataclass(slots=True)
