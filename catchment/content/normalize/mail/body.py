@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from catchment.charsets import codec_of
 from catchment.content.normalize.decode import UNKNOWN_NAME, decode
 from catchment.content.normalize.exchange.calendars import invitation
+from catchment.content.normalize.mail import transport
 from catchment.content.normalize.mail.alternatives import united
 from catchment.content.normalize.mail.attachments import is_body
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
@@ -46,16 +47,12 @@ class ReadBody:
     encrypted: str = ""
     warnings: list[str] = field(default_factory=list)
 
-    def warn(self, warning: str) -> None:
-        """Add a warning unless it is already present."""
-        if warning not in self.warnings:
-            self.warnings.append(warning)
-
 
 def read(root: Part) -> ReadBody:
     """Return the text of a message, with quotations and signature marked."""
     body = ReadBody()
     body.text = mark_replies(_joined([_Reader(body, root, 0).text(root)]))
+    body.warnings = list(dict.fromkeys(body.warnings))
     return body
 
 
@@ -87,7 +84,7 @@ class _Reader:
         if kind in _SMIME:
             return self._smime(part)
         if kind in _NOTICES:
-            self._body.warn(_NOTICES[kind])
+            self._body.warnings.append(_NOTICES[kind])
             return self._plain(part)
         if kind in _REPORTS:
             return self._plain(part)
@@ -119,7 +116,7 @@ class _Reader:
 
     def _encrypted(self, scheme: str) -> None:
         self._body.encrypted = scheme
-        self._body.warn(f"the message is encrypted ({scheme}); only its headers were read")
+        self._body.warnings.append(f"the message is encrypted ({scheme}); only its headers were read")
 
     def _smime(self, part: Part) -> str:
         if self._depth >= _MAX_ATTACHED:
@@ -135,7 +132,7 @@ class _Reader:
     def _attached(self, part: Part) -> str:
         """Return an attached message as a quotation with its main headers."""
         if self._depth >= _MAX_ATTACHED:
-            self._body.warn(f"attached messages more than {_MAX_ATTACHED} deep were omitted")
+            self._body.warnings.append(f"attached messages more than {_MAX_ATTACHED} deep were omitted")
             return ""
         inner = part.parts[0]
         text = _Reader(self._body, inner, self._depth + 1).text(inner)
@@ -145,10 +142,10 @@ class _Reader:
 
     def _leaf(self, part: Part) -> str:
         if codec_of(part.charset or "") is None and UNKNOWN_NAME in decode(part.content(), part.charset).warnings:
-            self._body.warn(UNKNOWN_NAME)
+            self._body.warnings.append(UNKNOWN_NAME)
         if part.media_type in _PAGES:
             if part.stop - part.start > _MAX_TEXT:
-                self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
+                self._body.warnings.append(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
             return page(part.content()[:_MAX_TEXT], part.charset)
         text = self._plain(part)
         if part.media_type in ("text/enriched", "text/richtext"):
@@ -157,24 +154,24 @@ class _Reader:
             text = unflowed(text, part.parameters.get("delsp", "").lower() == "yes")
         text, files = _UUENCODED.subn(r"\1", text)
         if files:
-            self._body.warn("files in the text (uuencode) were not read; only their names are in the text")
+            self._body.warnings.append("files in the text (uuencode) were not read; only their names are in the text")
         text, signed, encrypted = unarmored(text)
         self._body.signed = self._body.signed or signed
         if encrypted:
             self._body.encrypted = encrypted
-            self._body.warn(f"part of the text is encrypted ({encrypted}) and was not read")
+            self._body.warnings.append(f"part of the text is encrypted ({encrypted}) and was not read")
         return text
 
     def _plain(self, part: Part) -> str:
-        if not part.is_encoding_known:
-            self._body.warn("a part has an unknown transport encoding and was read undecoded")
+        if not transport.is_known(part.encoding):
+            self._body.warnings.append("a part has an unknown transport encoding and was read undecoded")
         data = part.content()
         if len(data) > _MAX_TEXT:
-            self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
+            self._body.warnings.append(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
             data = data[:_MAX_TEXT]
         text = decode(data, part.charset).text
         if "\ufffd" in text:
-            self._body.warn("some characters are not valid in the declared charset")
+            self._body.warnings.append("some characters are not valid in the declared charset")
         return text
 
 

@@ -104,11 +104,6 @@ class Part:
         return value.partition(";")[0].partition("(")[0].strip().strip("\"'").lower()
 
     @property
-    def is_encoding_known(self) -> bool:
-        """Whether `content` can decode the transport encoding."""
-        return transport.is_known(self.encoding)
-
-    @property
     def largest_size(self) -> int:
         """An upper bound of the size of the content in bytes."""
         size = self.stop - self.start
@@ -166,7 +161,7 @@ def _tree(data: bytes, start: int, number: str = "", *, is_rewritten: bool = Fal
     root = builder.entity(data, start, len(data), "text/plain", number, 0)
     if not root.number:
         root.number = "" if root.media_type.startswith("multipart/") else "1"
-    return MimeTree(root, builder.warnings)
+    return MimeTree(root, list(dict.fromkeys(builder.warnings)))
 
 
 class _Builder:
@@ -196,16 +191,16 @@ class _Builder:
         spans = _spans(part, boundary) if boundary else None
         if spans is None and (guess := _GUESS.search(part.data, part.start, part.stop)):
             spans = _spans(part, guess[1].removesuffix(b"--") or guess[1])
-            self._warn("the MIME boundary is missing or wrong; a likely one was used")
+            self.warnings.append("the MIME boundary is missing or wrong; a likely one was used")
         if spans is None:
-            self._warn("a multipart entity has no parts; it was read as text")
+            self.warnings.append("a multipart entity has no parts; it was read as text")
             part.declare(b"text/plain")
             return
         inner = "message/rfc822" if part.media_type == "multipart/digest" else "text/plain"
         prefix = f"{part.number}." if part.number else ""
         for place, (start, stop) in enumerate(spans, 1):
             if self._count >= MAX_PARTS:
-                self._warn(f"more than {MAX_PARTS:,} parts; the rest was omitted")
+                self.warnings.append(f"more than {MAX_PARTS:,} parts; the rest was omitted")
                 return
             part.parts.append(self.entity(part.data, start, stop, inner, f"{prefix}{place}", depth + 1))
 
@@ -220,10 +215,6 @@ class _Builder:
         if not inner.media_type.startswith("multipart/"):
             _renumber(inner, number)
         part.parts.append(inner)
-
-    def _warn(self, warning: str) -> None:
-        if warning not in self.warnings:
-            self.warnings.append(warning)
 
 
 def _renumber(part: Part, prefix: str) -> None:
