@@ -81,10 +81,6 @@ class Package:
     def has(self, name: str) -> bool:
         return name.lower() in self._members
 
-    def has_main_part_at(self, path: str) -> bool:
-        """Return whether the main part is stored under exactly this name."""
-        return self.main_part == path.lower() and self._members[self.main_part].filename == path
-
     def read(self, name: str) -> bytes:
         """Return a part's bytes. Raises ParseError if it is missing, damaged or encrypted."""
         member = self._member(name)
@@ -145,16 +141,18 @@ class Package:
         )
 
     def with_main_part(self, path: str) -> bytes:
-        """Return the package with its main part moved to this path and the parts of its folder moved along.
+        """Return the package with its main part, if it has one, at this path. The parts of its folder are moved along.
 
-        Raises ResourceExhausted if the package unpacks to more than 64 MB.
+        Raises ResourceExhausted if a part is to be moved and the package unpacks to more than 64 MB.
         """
+        if self.main_part is None or self._members[self.main_part].filename == path:
+            return self._data
         if sum(member.file_size for member in self._members.values()) > archives.MAX_INFLATED:
             raise ResourceExhausted(
                 f"the main part has an unusual name, and the file unpacks to more than {archives.MAX_INFLATED >> 20} MB "
                 "(a fixed limit); save it again with another program"
             )
-        (folder, main), (new_folder, new_main) = posixpath.split(self.main_part or ""), posixpath.split(path)
+        (folder, main), (new_folder, new_main) = posixpath.split(self.main_part), posixpath.split(path)
         renamed = {f"{folder}/{main}": path, f"{folder}/_rels/{main}.rels": f"{new_folder}/_rels/{new_main}.rels"}
         absolute = re.compile(rb'(Target\s*=\s*")/' + re.escape(folder.encode()) + rb"/", re.IGNORECASE)
         out = io.BytesIO()

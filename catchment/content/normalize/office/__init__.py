@@ -229,12 +229,7 @@ def _basic_type(media_type: str) -> str:
 
 def _arranged(data: bytes, media_type: str) -> bytes:
     """Return the package with its main part under the name that xberg expects. Other names are valid but rare."""
-    if media_type != _DOCX:
-        return data
-    package = Package(data)
-    return (
-        package.with_main_part(_MAIN_PART) if package.main_part and not package.has_main_part_at(_MAIN_PART) else data
-    )
+    return Package(data).with_main_part(_MAIN_PART) if media_type == _DOCX else data
 
 
 def _first_heading(text: str) -> str | None:
