@@ -8,7 +8,7 @@ from html import unescape
 from typing import Any
 
 from catchment.content.normalize.office.extraction import Metadata
-from catchment.content.normalize.office.flow import Flow
+from catchment.content.normalize.office.flow import Flow, heading
 from catchment.errors import ParseError
 
 MEDIA_TYPE = "application/x-fictionbook+xml"
@@ -98,7 +98,7 @@ class _Book:
                     for line in element:
                         self._runs(flow, line, {})
                         flow.write("\n")
-                    flow.end_paragraph(_heading(level) if element.tag == "title" else mark)
+                    flow.end_paragraph(heading(level) if element.tag == "title" else mark)
                 case "table":
                     for row in element:
                         for cell in row:
@@ -113,7 +113,7 @@ class _Book:
                     self._blocks(flow, element, inner, "> " if name == "cite" else mark)
                 case name:
                     self._run(flow, element, {})
-                    flow.end_paragraph(_heading(level and level + 1) if name == "subtitle" else mark)
+                    flow.end_paragraph(heading(level and level + 1) if name == "subtitle" else mark)
 
     def _runs(self, flow: Flow, element: Any, look: _Look) -> None:
         """Write the content of an element of a paragraph."""
@@ -142,7 +142,3 @@ class _Book:
         if note.get("id") not in self._numbers:
             self._marked.append(note)
         return self._numbers.setdefault(note.get("id"), len(self._marked))
-
-
-def _heading(level: int) -> str:
-    return "#" * min(level, 6) + " " if level else ""

@@ -105,6 +105,11 @@ class Flow:
         return _LIKE_HEADING.sub(r"\\", "\n".join(lines))
 
 
+def heading(level: int) -> str:
+    """Return the mark of a heading; for level 0, which is a paragraph, none."""
+    return "#" * min(level, 6) + " " if level else ""
+
+
 def field_address(instruction: str) -> str:
     """Return the address of a HYPERLINK field with its fragment (ECMA-376 part 1, 17.16.5.25); "" for other fields.
 

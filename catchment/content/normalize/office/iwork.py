@@ -51,7 +51,9 @@ def text(data: bytes, media_type: str) -> tuple[str, list[str]]:
         raise ParseError(LOCKED)
     for name in package.names:
         if name.rpartition("/")[2] in _XML:
-            return _of_xml(package, name)
+            reader = _Paragraphs()
+            package.feed(name, reader)
+            return "\n\n".join(reader.paragraphs), []
     inner = [name for name in package.names if name.rpartition("/")[2] == "index.zip"]
     has_archives = inner or any(name.endswith(".iwa") for name in package.names)
     if has_archives and media_type == _NUMBERS:
@@ -72,12 +74,6 @@ def _opened(package: Package, name: str) -> Package:
     data = package.read(name)
     archives.refuse_bomb(data)
     return Package(data)
-
-
-def _of_xml(package: Package, name: str) -> tuple[str, list[str]]:
-    reader = _Paragraphs()
-    package.feed(name, reader)
-    return "\n\n".join(reader.paragraphs), []
 
 
 class _Paragraphs:

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 from catchment.content.normalize.html import linked
 from catchment.content.normalize.office import drawings
 from catchment.content.normalize.office.extraction import Metadata
-from catchment.content.normalize.office.flow import Flow
+from catchment.content.normalize.office.flow import Flow, heading
 from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
 
@@ -111,7 +111,7 @@ class _Reader:
                 case "p" | "h":
                     self._runs(flow, element)
                     is_heading = element.tag == "h" and not mark
-                    flow.end_paragraph("#" * _level(element) + " " if is_heading else mark)
+                    flow.end_paragraph(heading(_number(element, "outline-level")) if is_heading else mark)
                     mark = indent
                 case "list":
                     self._list(flow, element, indent)
@@ -258,10 +258,6 @@ def _position(style: Element) -> tuple[str, tuple[str, str]]:
 
 def _collapsed(text: str | None) -> str:
     return _SPACE.sub(" ", text or "")
-
-
-def _level(heading: Element) -> int:
-    return min(_number(heading, "outline-level"), 6)
 
 
 def _number(element: Element, attribute: str) -> int:

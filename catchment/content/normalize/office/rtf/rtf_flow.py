@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catchment.content.normalize.office.flow import Flow
+from catchment.content.normalize.office.flow import Flow, heading
 
 BREAKS = frozenset({"par", "sect", "page", "column", "\n", "\r"})
 """Control words and signs that end a paragraph."""
@@ -14,7 +14,7 @@ class RtfFlow(Flow):
     def __init__(self) -> None:
         super().__init__()
         self._is_row = False
-        self._level: int | None = None
+        self._level = 0
 
     def text(self) -> str:
         if self._cells:
@@ -28,9 +28,9 @@ class RtfFlow(Flow):
             case "trowd" | "intbl":
                 self._is_row = True
             case "pard":
-                self._is_row, self._level = False, None
+                self._is_row, self._level = False, 0
             case "outlinelevel":
-                self._level = number
+                self._level = number + 1 if number is not None and 0 <= number < 9 else 0
             case "cell":
                 self.end_cell()
             case "row":
@@ -42,5 +42,4 @@ class RtfFlow(Flow):
                 self._end()
 
     def _end(self) -> None:
-        level = self._level if self._level is not None and 0 <= self._level < 9 else None
-        self.end_paragraph("" if level is None else "#" * min(level + 1, 6) + " ")
+        self.end_paragraph(heading(self._level))
