@@ -43,7 +43,9 @@ def archive(data: bytes, media_type: str) -> Document:
         names: Iterable[str] = (member.filename for member in opened(data).infolist())
     else:
         names = _tar_names(data)
-    return _listing(names, media_type)
+    printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
+    lines = [f"- {name}" for name in printable]
+    return Document(text="\n".join(lines), media_type=media_type, properties={"files": len(lines)})
 
 
 def inflated(data: bytes) -> bytes:
@@ -109,9 +111,3 @@ def _tar_names(data: bytes) -> list[str]:
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise ParseError("the tar file is damaged; fetch it again") from error
     return names
-
-
-def _listing(names: Iterable[str], media_type: str) -> Document:
-    printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
-    lines = [f"- {name}" for name in printable]
-    return Document(text="\n".join(lines), media_type=media_type, properties={"files": len(lines)})
