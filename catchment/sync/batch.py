@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -59,39 +59,35 @@ T = TypeVar("T")
 Figures = dict[str, int]
 
 
+@dataclass(eq=False)
 class Bench:
-    """Resources shared by the batches of one sync. Threads may update `progress` and `troubles` concurrently."""
+    """Resources shared by the batches of one sync. Threads may update `progress` and `troubles` concurrently.
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        cache: Cache,
-        pool: ParserPool,
-        connector: Connector,
-        policy: Policy,
-        permit: Permit,
-        raw: RawStore | None = None,
-    ) -> None:
-        self.ledger = ledger
-        self.cache = cache
-        self.pool = pool
-        let_parse(connector, pool, policy.limits)
-        self.connector = connector
-        self.pickled = pickle.dumps(connector)
-        self.policy = policy
-        self.permit = permit
-        self.raw = raw
-        """Where the content of fetched items is kept, if it is."""
-        self.fetches_here = raw is not None or not connector.fetch_in_parser
-        self.progress = Progress()
-        self.troubles: dict[int, Trouble] = {}
-        self.stage: ReplayStage | None = None
-        """The first stage to repeat, if the sync replays documents of the library."""
-        self.changed_since: datetime | None = None
-        """The first change that the sync answers, if the watcher reported it (aware)."""
-        self.deadline = ProgressDeadline(
-            _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_parser else _PATIENCE_WITH_HOSTS
-        )
+    Attributes:
+        raw: Where the content of fetched items is kept, if it is.
+        stage: The first stage to repeat, if the sync replays documents of the library.
+        changed_since: The first change that the sync answers, if the watcher reported it (aware).
+    """
+
+    ledger: Ledger
+    cache: Cache
+    pool: ParserPool
+    connector: Connector
+    policy: Policy
+    permit: Permit
+    raw: RawStore | None = None
+    stage: ReplayStage | None = None
+    changed_since: datetime | None = None
+    progress: Progress = field(default_factory=Progress)
+    troubles: dict[int, Trouble] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        let_parse(self.connector, self.pool, self.policy.limits)
+        self.pickled = pickle.dumps(self.connector)
+        parsers_fetch = self.connector.fetch_in_parser
+        self.fetches_here = self.raw is not None or not parsers_fetch
+        patience = _PATIENCE * self.policy.limits.stall_seconds if parsers_fetch else _PATIENCE_WITH_HOSTS
+        self.deadline = ProgressDeadline(patience)
         self._counting = threading.Lock()
 
     def add(self, **figures: int) -> None:

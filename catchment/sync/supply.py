@@ -45,12 +45,9 @@ class DeliveryCounts:
     refused: int = 0
 
     def __str__(self) -> str:
-        parts = [f"{self.sent:,} sent", *(f"{n:,} {verb}" for n, verb in self._others() if n)]
+        others = ((self.removed, "deleted"), (self.refused, "refused"))
+        parts = [f"{self.sent:,} sent", *(f"{n:,} {verb}" for n, verb in others if n)]
         return ", ".join(parts) if any((self.sent, self.removed, self.refused)) else "nothing to do"
-
-    def _others(self) -> Iterator[tuple[int, str]]:
-        yield self.removed, "deleted"
-        yield self.refused, "refused"
 
 
 @dataclass(frozen=True, slots=True)
