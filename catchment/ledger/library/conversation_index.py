@@ -11,7 +11,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, func, literal_column, select, update
 
@@ -28,10 +28,9 @@ from catchment.ledger.db.database import (
 )
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import ORPHAN, contents, mail_names, mails
+from catchment.ledger.library import mail_grouping
+from catchment.ledger.library.mail_grouping import MAX_CANDIDATES, SKEW, WINDOW, Envelope, Joined, envelope
 from catchment.model import Document
-
-if TYPE_CHECKING:
-    from catchment.ledger.library.mail_grouping import Envelope
 
 MAIL = "message/rfc822"
 """The media type of a message."""
@@ -56,9 +55,6 @@ def add(writing: Writing, messages: Iterable[tuple[int, Document]]) -> None:
     for part in in_parts(
         ((number, document) for number, document in messages if document.media_type == MAIL), _AT_ONCE
     ):
-        # Imported on use: the mail module takes 30 ms to load, and most processes do not need it.
-        from catchment.ledger.library.mail_grouping import envelope
-
         new = {number: envelope(str(number), document) for number, document in part}
         names = {number: _names(message) for number, message in new.items()}
         near = _sharing(writing, {name for shared in names.values() for name in shared})
@@ -84,18 +80,16 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
 
 def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, int]) -> None:
     """Compute the conversations of new messages and of the affected ones in `near` (content to conversation)."""
-    from catchment.ledger.library.mail_grouping import Joined, conversation_names, orphans
-
     known = _load(writing, near)
     fresh = {**new, **{number: mail.envelope for number, mail in known.items() if not mail.settled}}
     alone = {
-        int(mail.key) for mail in orphans([*new.values(), *(mail.envelope for mail in known.values())])
+        int(mail.key) for mail in mail_grouping.orphans([*new.values(), *(mail.envelope for mail in known.values())])
     } & fresh.keys()
     known |= _candidates(writing, [fresh[number] for number in alone], known)
     settled = {number: mail.conversation for number, mail in known.items() if mail.settled}
     everyone = [*fresh.values(), *(known[number].envelope for number in settled)]
     together: defaultdict[str, list[int]] = defaultdict(list)
-    for key, name in conversation_names(everyone, {str(number) for number in settled}).items():
+    for key, name in mail_grouping.conversation_names(everyone, {str(number) for number in settled}).items():
         together[name].append(int(key))
     joined = Joined[int]()
     for numbers in together.values():
@@ -142,8 +136,6 @@ def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
 
 def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[int, int]:
     """Return unmatched replies that may answer one of these messages, by subject and time, with their conversations."""
-    from catchment.ledger.library.mail_grouping import SKEW, WINDOW
-
     moments: defaultdict[int, list[int]] = defaultdict(list)
     for message in new:
         if message.sent is not None and (base := _base(message)) is not None:
@@ -164,8 +156,6 @@ def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[
 
 def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection[int]) -> dict[int, _Known]:
     """Return the messages that these replies may answer, by subject and time, except those in `known`."""
-    from catchment.ledger.library.mail_grouping import MAX_CANDIDATES, SKEW, WINDOW
-
     moments: defaultdict[int, list[datetime]] = defaultdict(list)
     for reply in replies:
         if reply.sent is not None and (base := _base(reply)) is not None:
@@ -211,8 +201,6 @@ def _rows(reading: Reading, numbers: Collection[int], conversations: Collection[
 
 
 def _known(row: AnyRow, *, settled: bool) -> _Known:
-    from catchment.ledger.library.mail_grouping import envelope
-
     created, properties = maybe_time(row.created), from_json(row.properties)
     document = Document("", MAIL, row.title, created=created, properties=properties)
     return _Known(row.thread, row.orphan, envelope(str(row.content_id), document), settled)
@@ -220,15 +208,11 @@ def _known(row: AnyRow, *, settled: bool) -> _Known:
 
 def _names(message: Envelope) -> list[int]:
     """Return the name of a message and the names it mentions, as hashes, since identifiers may be too long to index."""
-    from catchment.ledger.library.mail_grouping import identifiers
-
-    return list(dict.fromkeys(map(_number, identifiers(message))))
+    return list(dict.fromkeys(map(_number, mail_grouping.identifiers(message))))
 
 
 def _base(message: Envelope) -> int | None:
-    from catchment.ledger.library.mail_grouping import base_subject
-
-    base, _ = base_subject(message.subject)
+    base, _ = mail_grouping.base_subject(message.subject)
     return _number(base) if base else None
 
 
