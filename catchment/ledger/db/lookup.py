@@ -115,6 +115,13 @@ def find_source(reading: Reading, name: str, *, also_removed: bool = False) -> A
     raise NotFound(f"{name!r}: no such source; {did_you_mean(name, names, 'see `catchment sources list`', 3)}")
 
 
+def source_of(reading: Reading, key: str) -> int | None:
+    """Return the source that the key of a limit names (`source:NAME`); None for other keys and unknown sources."""
+    kind, _, name = key.partition(":")
+    named = select(sources.c.id).where(sources.c.name == name)
+    return reading.execute(named).scalar() if kind == "source" else None
+
+
 def find_open_sync(writing: Writing, sync_id: int) -> AnyRow:
     """Return `source_id`, `owner`, `began_at`, `backfill_id` and `priority` of an open sync. Raises StaleLease if it is closed.
 

@@ -8,10 +8,11 @@ corrections of the wall clock.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from sqlalchemy import case, delete, func, insert, literal_column, select, update
 
-from catchment.ledger.db.database import Reading, Writing
+from catchment.ledger.db.database import Reading, Writing, from_micros
 from catchment.ledger.db.job_states import ORDINARY, PENDING, RETRYING, states
 from catchment.ledger.db.schema import (
     BEING_DELETED,
@@ -62,9 +63,9 @@ class MonotonicClock:
             return boot_clock()
         return ClockReading(f"server {reading.started}", reading.now - reading.started)
 
-    def wall(self, ticks: int, reading: Reading) -> int:
-        """Convert to wall-clock time, in microseconds since 1970."""
-        return reading.now + ticks - self.now(reading)
+    def moment(self, ticks: int | None, reading: Reading) -> datetime | None:
+        """Return a time of this clock by the wall clock; None for None."""
+        return None if ticks is None else from_micros(reading.now + ticks - self.now(reading))
 
 
 def _begin(reading: Reading, wall_ahead: int | None, clock: ClockReading) -> int:

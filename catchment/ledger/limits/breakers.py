@@ -8,9 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from catchment.ledger.db.database import Reading, Writing, among, from_micros
+from catchment.ledger.db.database import Reading, Writing, among
+from catchment.ledger.db.lookup import source_of
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.schema import breakers, sources
+from catchment.ledger.db.schema import breakers
 from catchment.pacing.breaker import Breaker, Position
 
 _ALL = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
@@ -96,9 +97,9 @@ def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[Breaker
             key,
             breaker.position(now),
             breaker.failures,
-            from_micros(monotonic.wall(breaker.opened, reading)) if breaker.opened is not None else None,
+            monotonic.moment(breaker.opened, reading),
             breaker.locked,
-            from_micros(monotonic.wall(breaker.until, reading)) if breaker.until is not None else None,
+            monotonic.moment(breaker.until, reading),
         )
         for key, breaker in sorted(_load(reading).items())
     ]
@@ -121,8 +122,5 @@ def _save(writing: Writing, key: str, breaker: Breaker) -> None:
 
 
 def _tell(writing: Writing, event: str, key: str, reason: str, actor: str = "pacing") -> None:
-    kind, _, name = key.partition(":")
-    source_id = None
-    if kind == "source":
-        source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
+    source_id = source_of(writing, key)
     writing.record(event, actor=actor, source_id=source_id, reason=f"{key}: {reason}" if reason else key)

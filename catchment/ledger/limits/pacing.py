@@ -230,7 +230,7 @@ class Pacing:
         if grant.number or grant.of_rate or grant.until is None:
             return None
         kind = WaitKind.HOST_PAUSE if bucket.not_before > now else WaitKind.HOST_QUOTA
-        return kind.of(limits.host, from_micros(self._monotonic.wall(grant.until, reading)))
+        return kind.of(limits.host, self._monotonic.moment(grant.until, reading))
 
     def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:
         bucket, adaptive = _of_row(row)
@@ -244,10 +244,10 @@ class Pacing:
             row.burst,
             bucket.tokens / TOKEN,
             adaptive.multiplier,
-            from_micros(self._monotonic.wall(bucket.not_before, reading)) if bucket.not_before > now else None,
+            self._monotonic.moment(bucket.not_before, reading) if bucket.not_before > now else None,
             budget.limit if budget else None,
             budget.left if budget else None,
-            from_micros(self._monotonic.wall(until, reading)) if until else None,
+            self._monotonic.moment(until, reading),
             row.rate < 0,
         )
 

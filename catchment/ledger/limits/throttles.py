@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from catchment.ledger.db.database import Reading, Store, Writing, from_json, from_micros, to_json, to_micros
 from catchment.ledger.db.job_states import RUNNING
+from catchment.ledger.db.lookup import source_of
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import jobs, sources, throttles
 from catchment.pacing.bucket import HOUR
@@ -50,7 +51,7 @@ class Throttles:
             result = []
             for row in rows:
                 runs = row.hour is not None and row.hour > now
-                until = from_micros(self._monotonic.wall(row.hour, reading)) if runs else None
+                until = self._monotonic.moment(row.hour, reading) if runs else None
                 rule, changed = Rule.of_json(from_json(row.rule)), from_micros(row.changed_at)
                 result.append(RuleRow(row.scope, rule, changed, row.began if runs else 0, until))
             return result
@@ -94,9 +95,7 @@ class Throttles:
         """Return the wait of a source if its hourly quota of jobs is used up; otherwise None."""
         with self._store.read() as reading:
             ends = [count.hour for count in _counts(reading, source.id, self._monotonic) if count.over]
-            return (
-                WaitKind.QUOTA.of(source.name, from_micros(self._monotonic.wall(max(ends), reading))) if ends else None
-            )
+            return WaitKind.QUOTA.of(source.name, self._monotonic.moment(max(ends), reading)) if ends else None
 
     def next_allowed(self, source_id: int) -> datetime | None:
         """Return when the quotas permit another job of this source; None if they do now."""
@@ -107,7 +106,7 @@ class Throttles:
                 for count in _counts(reading, source_id, self._monotonic)
                 if count.left <= 0
             ]
-            return from_micros(self._monotonic.wall(max(waits), reading)) if waits else None
+            return self._monotonic.moment(max(waits, default=None), reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +194,10 @@ def _running(reading: Reading, where: str) -> int:
 
 
 def _tell(writing: Writing, where: str, before: Rule, after: Rule, actor: str, reason: str) -> None:
-    kind, _, name = where.partition(":")
-    source_id = None
-    if kind == "source":
-        source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
     # The reason is at the end of the line.
     before, after = replace(before, why=""), replace(after, why="")
     event = "throttle cleared" if after == Rule() else "throttle set"
     if replace(before, paused=after.paused) == after:
         event = "paused" if after.paused else "resumed"
     fact = f"{where}: {after}, before: {before}"
-    writing.record(event, actor=actor, source_id=source_id, fact=fact, reason=reason)
+    writing.record(event, actor=actor, source_id=source_of(writing, where), fact=fact, reason=reason)
