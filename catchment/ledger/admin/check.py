@@ -128,7 +128,7 @@ _INVARIANTS = (
     ),
     (
         "The quarantine entry of job {} is open, but the job is not quarantined",
-        "SELECT job_id FROM quarantine JOIN jobs ON jobs.id = quarantine.job_id"
+        "SELECT job_id AS id FROM quarantine JOIN jobs ON jobs.id = quarantine.job_id"
         " WHERE resolved_at IS NULL AND jobs.state <> 'quarantined'",
     ),
 )
@@ -160,16 +160,12 @@ def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
     findings: list[str] = []
     with store.read() as reading:
         for sentence, query in invariants:
-            number = reading.execute(text(f"SELECT min(id) FROM ({_with_id(query)}) AS broken"), {"now": reading.now})
+            number = reading.execute(text(f"SELECT min(id) FROM ({query}) AS broken"), {"now": reading.now})
             if (first := number.scalar()) is not None:
                 findings.append(sentence.format(first))
         if outbox.lacks_triggers(reading):
             findings.append("There is a sink, but changes of documents are not noted for it")
         return [*findings, *_counters(reading), *index_check.check(reading), *history.verify(reading)]
-
-
-def _with_id(query: str) -> str:
-    return query.replace("SELECT job_id FROM", "SELECT job_id AS id FROM", 1)
 
 
 def _counters(reading: Reading) -> list[str]:

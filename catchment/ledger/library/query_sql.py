@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, text
@@ -338,8 +339,8 @@ def _ask_words(
         chunk, name = (_bm25(reading, key, index, terms, parameters) for index in ("chunk_index", "document_index"))
         scored = f"SELECT id, {{1}} * {weight} AS score FROM {{0}} WHERE words @@ CAST(:{key} AS tsquery)"
         yield scored.format("chunk_index", chunk), scored.format("document_index", name)
-    parts = [(term.words, term.prefix) for term in terms if not term.is_quoted]
-    if parts := [(word, begins) for word, begins in parts if word_parts.can_be_part(word)]:
+    # Only a single word can be a part of an identifier or have markup inside.
+    if parts := [(term.words, term.prefix) for term in terms if not term.is_quoted and " " not in term.words]:
         parameters[f"{key}i"] = word_parts.matcher(reading, parts)
         score = _LETTER_SCORE * len(parts[0][0]) * weight
         yield (
@@ -466,6 +467,8 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
     def holds(column: str) -> str:
         return _holds(reading, f"fold(coalesce({column}, ''))", key)
 
+    people_in = partial(_member, reading, "contents.properties")
+
     parameters[key] = value if name is FilterName.TYPE else fold(value).strip()
     if not parameters[key]:
         return "FALSE"
@@ -475,10 +478,11 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
         case FilterName.PATH:
             return of_item.format(holds("items.locator"))
         case FilterName.FROM:
-            own = of_content.format(f"({holds(_people(reading, 'from'))} OR {holds('contents.author')})")
-            return f"({holds(_people(reading, 'from', 'documents.metadata'))} OR {own})"
+            own = of_content.format(f"({holds(people_in('from'))} OR {holds('contents.author')})")
+            # Of an attachment, the metadata has the sender of its message.
+            return f"({holds(_member(reading, 'documents.metadata', 'from'))} OR {own})"
         case FilterName.TO:
-            people = map(holds, (_people(reading, field) for field in ("to", "cc", "bcc")))
+            people = map(holds, map(people_in, ("to", "cc", "bcc")))
             return of_content.format(f"({' OR '.join(people)})")
         case FilterName.SOURCE:
             return of_source.format(f"fold(sources.name) = :{key}")
@@ -517,11 +521,6 @@ def _unanswered(reading: Reading, parameters: dict[str, Any]) -> str:
 def _holds(reading: Reading, folded: str, key: str) -> str:
     """Return the condition that a folded text has the text in a parameter."""
     return f"{'instr' if reading.sqlite else 'strpos'}({folded}, :{key}) > 0"
-
-
-def _people(reading: Reading, field: str, column: str = "contents.properties") -> str:
-    """Return the people in a field of a message, or of the message that a document is attached to, as text."""
-    return _member(reading, column, field)
 
 
 def _member(reading: Reading, column: str, field: str) -> str:

@@ -97,6 +97,10 @@ _LONGEST_WORD = 500
 _TEXTS_AT_ONCE = 50
 
 
+_INTO = {"chunk_index": ("heading, text", "?, ?"), "document_index": (", ".join(NAMES[1:]), "?, ?, ?, ?")}
+"""The columns of the indexes on SQLite, and as many parameters."""
+
+
 def create(connection: Connection) -> None:
     """Create the index, empty."""
     for statement in _SQLITE if connection.dialect.name == "sqlite" else (postgres_function(), *_POSTGRES):
@@ -107,12 +111,7 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
     """Index new chunks (ID, heading, text)."""
     if not rows:
         return
-    if writing.sqlite:
-        writing.connection.exec_driver_sql(
-            "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)", _folded(rows)
-        )
-    else:
-        writing.copy("chunk_index", _vectors(rows))
+    _add(writing, "chunk_index", rows)
     word_parts.add(writing, word_parts.CHUNKS, ((number, body) for number, _, body in rows))
 
 
@@ -121,12 +120,7 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
     old = list(passages(writing, content_ids))
     if not old:
         return
-    if writing.sqlite:
-        writing.connection.exec_driver_sql(
-            "INSERT INTO chunk_index (chunk_index, rowid, heading, text) VALUES ('delete', ?, ?, ?)", _folded(old)
-        )
-    else:
-        word_parts.remove_vectors(writing, "chunk_index", [number for number, *_ in old])
+    _remove(writing, "chunk_index", old)
     word_parts.forget(writing, word_parts.CHUNKS, [(number, body) for number, _, body in old])
 
 
@@ -152,13 +146,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
     if not rows:
         return
     writing.ids("title_embeddings")  # The counter shows that names need embeddings.
-    if writing.sqlite:
-        writing.connection.exec_driver_sql(
-            "INSERT INTO document_index (rowid, title, aliases, path, properties) VALUES (?, ?, ?, ?, ?)",
-            _folded(rows),
-        )
-    else:
-        writing.copy("document_index", _vectors(rows))
+    _add(writing, "document_index", rows)
     word_parts.add(writing, word_parts.DOCUMENTS, map(_as_one, rows))
     added = among(writing, documents.c.id, [row[0] for row in rows])
     for table, its_rows in tags_and_folders(writing, added).items():
@@ -174,17 +162,30 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
     rows = names(writing, which)
     if not rows:
         return
-    if writing.sqlite:
-        writing.connection.exec_driver_sql(
-            "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
-            " VALUES ('delete', ?, ?, ?, ?, ?)",
-            _folded(rows),
-        )
-    else:
-        word_parts.remove_vectors(writing, "document_index", [row[0] for row in rows])
+    _remove(writing, "document_index", rows)
     word_parts.forget(writing, word_parts.DOCUMENTS, list(map(_as_one, rows)))
     for table in (doc_tags, doc_folders):
         writing.execute(delete(table).where(among(writing, table.c.document_id, [row[0] for row in rows])))
+
+
+def _add(writing: Writing, index: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Add rows of an ID and texts to an index."""
+    if writing.sqlite:
+        columns, marks = _INTO[index]
+        statement = f"INSERT INTO {index} (rowid, {columns}) VALUES (?, {marks})"
+        writing.connection.exec_driver_sql(statement, _folded(rows))
+    else:
+        writing.copy(index, [(row[0], *_as_tsvector(row[1:])) for row in rows])
+
+
+def _remove(writing: Writing, index: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Remove rows of an ID and texts from an index. They must be equal to the indexed ones."""
+    if writing.sqlite:
+        columns, marks = _INTO[index]
+        statement = f"INSERT INTO {index} ({index}, rowid, {columns}) VALUES ('delete', ?, {marks})"
+        writing.connection.exec_driver_sql(statement, _folded(rows))
+    else:
+        word_parts.remove_vectors(writing, index, [row[0] for row in rows])
 
 
 def tags_and_folders(reading: Reading, which: ColumnElement[bool]) -> dict[Table, set[tuple[Any, ...]]]:
@@ -217,11 +218,6 @@ def as_tsquery(words: str, *, is_prefix: bool, label: str = "") -> str:
     end = f":{'*' if is_prefix else ''}{label}".rstrip(":")
     *before, last = (f"'{word[:_LONGEST_WORD]}'" for word in words.split())
     return " <-> ".join([*(f"{word}:{label}".rstrip(":") for word in before), last + end])
-
-
-def _vectors(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, str, int]]:
-    """Return the rows of an index on PostgreSQL for rows of an ID and texts."""
-    return [(row[0], *_as_tsvector(row[1:])) for row in rows]
 
 
 def differs(reading: Reading, index: str, rows: Sequence[tuple[Any, ...]]) -> bool:

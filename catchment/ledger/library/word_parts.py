@@ -175,11 +175,6 @@ def narrowed(reading: Reading, table: str, key: str, word: str, parameters: dict
     return f"SELECT id FROM {table} WHERE words @@ CAST(:{key} AS tsquery)"
 
 
-def can_be_part(word: str) -> bool:
-    """Return whether folded words are one, which can be a part of an identifier or have markup inside."""
-    return " " not in word
-
-
 def matcher(reading: Reading, words: Iterable[tuple[str, bool]]) -> str:
     """Return an expression for identifiers with one of these parts; each with whether it is a prefix."""
     if reading.sqlite:
