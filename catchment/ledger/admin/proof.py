@@ -15,9 +15,10 @@ from sqlalchemy import Select, case, select, text, update
 from catchment.errors import Reason, SkipReason
 from catchment.ledger.admin import index_check
 from catchment.ledger.admin.check import check_words
-from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
+from catchment.ledger.db.database import AnyRow, Store, Writing, among
 from catchment.ledger.db.job_states import UNFINISHED, in_parts, states
 from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.endings import WAITING, supersede
 from catchment.ledger.jobs.repeats import NewJob, add
@@ -99,14 +100,12 @@ class Proof:
 
     def items(self, source_id: int) -> list[Stored]:
         """Return all items of a source that are not deleted, ordered by container and locator."""
-        with self._store.read() as reading:
-            return [_stored(row) for row in reading.execute(_items(source_id)).all()]
+        return [_stored(row) for row in self._store.execute(_items(source_id)).all()]
 
     def contents(self, source_id: int) -> Iterator[Sequence[Kept]]:
         """Yield the contents of a source's documents with their chunks, in groups."""
         live = (documents.c.source_id == source_id) & documents.c.removed_at.is_(None)
-        with self._store.read() as reading:
-            numbers = reading.execute(select(documents.c.content_id).where(live).distinct()).scalars().all()
+        numbers = self._store.execute(select(documents.c.content_id).where(live).distinct()).scalars().all()
         count = 0
         for part in in_parts(numbers, _AT_ONCE):
             with self._store.read() as reading:
@@ -121,16 +120,15 @@ class Proof:
 
     def samples(self, item_ids: Sequence[int]) -> list[Sample]:
         """Return these items with their texts, in any order. Items without a document are omitted."""
-        facts = (items.c.locator, items.c.container, items.c.version, items.c.identity, items.c.size)
         texts = (documents.c.content_id, contents.c.hash, contents.c.normalizer, contents.c.text)
         statement = (
-            select(items.c.id, *facts, items.c.modified, items.c.attributes, *texts)
+            select(items, *texts)
             .join(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
             .join(contents, contents.c.id == documents.c.content_id)
         )
         with self._store.read() as reading:
             rows = reading.execute(statement.where(among(reading, items.c.id, item_ids))).all()
-        return [_sample(row) for row in rows]
+        return [record(Sample, row, item_id=row.id, item=record(Item, row), content_hash=row.hash) for row in rows]
 
     def index(self, source_id: int) -> list[str]:
         """Return sentences about chunks and names of the source that are missing from the search index, or damaged in it."""
@@ -216,12 +214,6 @@ def _stored(row: AnyRow) -> Stored:
         row.version if status in (ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE) else None,
         row.error if status in (ItemStatus.QUARANTINED, ItemStatus.WAITING) and row.reason in _UNREAD else None,
     )
-
-
-def _sample(row: AnyRow) -> Sample:
-    number, locator, container, version, identity, size, modified, attributes, *content = row
-    item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
-    return Sample(number, item, *content)
 
 
 def _status(row: AnyRow) -> ItemStatus:

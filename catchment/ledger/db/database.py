@@ -24,6 +24,7 @@ from sqlalchemy import (
     ARRAY,
     ColumnElement,
     Connection,
+    Result,
     Row,
     Select,
     Table,
@@ -108,7 +109,7 @@ def from_json(value: str | None) -> Any:
         raise LedgerCorrupt(DAMAGED) from error
 
 
-def as_map(rows: Rows) -> dict[Any, Any]:
+def as_map(rows: Result[Any]) -> dict[Any, Any]:
     """Return rows of two columns as a mapping."""
     return {row[0]: row[1] for row in rows.all()}
 
@@ -358,6 +359,11 @@ class Store:
                 if not self._server.is_current:
                     self.ask_time(connection)
             yield Reading(connection, self.now(), self._server_started)
+
+    def execute(self, statement: Executable) -> Result[Any]:
+        """Execute a statement that reads, in a transaction of its own. Its rows are read at once."""
+        with self.read() as reading:
+            return reading.execute(statement).freeze()()
 
     @contextmanager
     def write(self, *, as_owner: bool = True) -> Iterator[Writing]:

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, exists, func, insert, not_, select, true, update
-from sqlalchemy.orm import aliased
 
 from catchment.errors import NotFound, Refused, SkipReason
 from catchment.ledger.db.database import (
@@ -361,7 +360,7 @@ class Backfills:
 
     def changes(self, number: int) -> tuple[int, list[TextChange]]:
         """Return the number of texts that a backfill changed, and the largest changes in length, while undo data is kept."""
-        old, new = aliased(contents), aliased(contents)
+        old, new = contents.alias(), contents.alias()
         its_syncs = select(syncs.c.id).where(syncs.c.backfill_id == number)
         was, now = func.length(old.c.text), func.length(new.c.text)
         changed = (
@@ -394,8 +393,7 @@ class Backfills:
             .where(documents.c.removed_at.is_(None), older, exists(current))
             .group_by(sources.c.name)
         )
-        with self._store.read() as reading:
-            return as_map(reading.execute(read))
+        return as_map(self._store.execute(read))
 
 
 _THERE = sources.c.state != "removed"

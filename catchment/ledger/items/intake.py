@@ -68,8 +68,7 @@ class Intake(Deletions, ItemLookup):
             .where(items.c.source_id == source_id, items.c.state == "present")
             .where(jobs.c.state == SKIPPED.value, jobs.c.reason == SkipReason.EXCLUDED.value)
         )
-        with self._store.read() as reading:
-            return list(reading.execute(statement).scalars())
+        return list(self._store.execute(statement).scalars())
 
 
 def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:

@@ -56,8 +56,7 @@ class ItemLookup:
         return self._item(items.c.id == select(documents.c.item_id).where(documents.c.id == document).scalar_subquery())
 
     def _item(self, which: ColumnElement[bool]) -> ItemRow | None:
-        with self._store.read() as reading:
-            row = reading.execute(_rows().where(which)).first()
+        row = self._store.execute(_rows().where(which)).first()
         return None if row is None else record(ItemRow, row)
 
     def held_back(self, *, limit: int = 50, offset: int = 0) -> tuple[list[ItemRow], int]:

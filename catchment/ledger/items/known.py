@@ -58,19 +58,16 @@ class KnownSource:
 
     def containers(self) -> frozenset[str]:
         """Return every container with a present item."""
-        with self._store.read() as reading:
-            return frozenset(reading.execute(self._present().distinct()).scalars())
+        return frozenset(self._store.execute(self._present().distinct()).scalars())
 
     def identities(self) -> Set[str]:
         """Return the identities of the items that are present or missing."""
         statement = select(items.c.identity).where(items.c.source_id == self._source_id, items.c.state != "deleted")
-        with self._store.read() as reading:
-            return set(reading.execute(statement.where(items.c.identity.is_not(None))).scalars())
+        return set(self._store.execute(statement.where(items.c.identity.is_not(None))).scalars())
 
     def is_empty(self) -> bool:
         """Return whether the source has no present items. Reads at most one row."""
-        with self._store.read() as reading:
-            return reading.execute(self._present().limit(1)).first() is None
+        return self._store.execute(self._present().limit(1)).first() is None
 
     def _present(self) -> Select[tuple[str]]:
         """Select the containers of the present items."""

@@ -145,8 +145,7 @@ class Purging:
             .join(host_purges, host_purges.c.source_id == sources.c.id)
             .where(host_purges.c.host_id == ownership.identity)
         )
-        with self._store.read() as reading:
-            return as_map(reading.execute(statement))
+        return as_map(self._store.execute(statement))
 
     def done_here(self, source_id: int) -> None:
         """Record that this host has deleted its data of a source. Idempotent."""
@@ -167,9 +166,8 @@ class Purging:
             .order_by(sources.c.name, hosts.c.name)
         )
         unfinished: dict[str, tuple[str, ...]] = {}
-        with self._store.read() as reading:
-            for source, host in reading.execute(statement):
-                unfinished[source] = (*unfinished.get(source, ()), host)
+        for source, host in self._store.execute(statement):
+            unfinished[source] = (*unfinished.get(source, ()), host)
         return unfinished
 
     def unconfirmed(self, source_id: int, since: datetime) -> list[str]:
@@ -177,8 +175,7 @@ class Purging:
         which = (
             (history.c.event == UNCONFIRMED) & (history.c.source_id == source_id) & (history.c.at >= to_micros(since))
         )
-        with self._store.read() as reading:
-            return list(reading.execute(select(history.c.reason).where(which).distinct()).scalars())
+        return list(self._store.execute(select(history.c.reason).where(which).distinct()).scalars())
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
         """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""
@@ -283,8 +280,7 @@ class Purging:
         if self._store.file is not None:
             return []
         schemas = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'replaced-%'"
-        with self._store.read() as reading:
-            return list(reading.execute(text(schemas)).scalars())
+        return list(self._store.execute(text(schemas)).scalars())
 
     def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
         """Return paths with the size of their stored before-images, in characters."""

@@ -93,8 +93,7 @@ class Sources:
         """Return the total bytes of a source's present items. Items without a reported size do not count."""
         # Reading the table in its order is four times as fast as by the index of a large source.
         present = (items.c.source_id + 0 == source_id) & (items.c.state == "present")
-        with self._store.read() as reading:
-            return int(reading.execute(select(func.coalesce(func.sum(items.c.size), 0)).where(present)).scalar_one())
+        return int(self._store.execute(select(func.coalesce(func.sum(items.c.size), 0)).where(present)).scalar_one())
 
     def pause(self, name: str, actor: str, reason: str) -> None:
         """Pause a source until it is resumed. Idempotent."""
@@ -195,8 +194,7 @@ class Sources:
     def is_being_removed(self, name: str) -> bool:
         """Return whether a removal of this source is in progress or was interrupted."""
         is_paused = (sources.c.name == name) & (sources.c.state == "paused")
-        with self._store.read() as reading:
-            return reading.execute(select(sources.c.state_reason).where(is_paused)).scalar() == _BEING_REMOVED
+        return self._store.execute(select(sources.c.state_reason).where(is_paused)).scalar() == _BEING_REMOVED
 
     def changed_roots(self, sync_id: int, roots: Mapping[str, str]) -> list[str]:
         """Return the roots with another identity than the accepted one. Accepts new roots, but not different ones.

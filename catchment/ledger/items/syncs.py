@@ -116,10 +116,9 @@ class Syncs:
         `has_ended(owner, run)` returns whether a live owner no longer executes the run.
         """
         is_open = syncs.c.outcome.is_(None)
-        with self._store.read() as reading:
-            open_syncs = reading.execute(
-                select(syncs.c.id, syncs.c.source_id, syncs.c.owner, syncs.c.run).where(is_open)
-            ).all()
+        open_syncs = self._store.execute(
+            select(syncs.c.id, syncs.c.source_id, syncs.c.owner, syncs.c.run).where(is_open)
+        ).all()
         dead = [row for row in open_syncs if not alive(row.owner) or has_ended(row.owner, row.run)]
         if dead:
             with self._store.write() as writing:
@@ -179,8 +178,7 @@ class Syncs:
         if since is not None:
             ended = func.coalesce(syncs.c.ended_at, syncs.c.began_at) >= to_micros(since)
             statement = statement.where(syncs.c.outcome.is_(None) | ended)
-        with self._store.read() as reading:
-            return [_row(row) for row in reading.execute(statement)]
+        return [_row(row) for row in self._store.execute(statement)]
 
     def page(self, source_id: int | None = None, *, after: str | None = None, limit: int = 50) -> ListPage[SyncRow]:
         """Return the syncs of a source or of all in parts, newest first."""
@@ -193,8 +191,7 @@ class Syncs:
 
     def get(self, sync_id: int) -> SyncRow:
         """Return a sync, also of a removed source. Raises NotFound."""
-        with self._store.read() as reading:
-            row = reading.execute(_rows().where(syncs.c.id == sync_id)).first()
+        row = self._store.execute(_rows().where(syncs.c.id == sync_id)).first()
         if row is None:
             raise NotFound(f"sync {sync_id}: not found; see `catchment sources show NAME`")
         return _row(row)
@@ -203,16 +200,14 @@ class Syncs:
         """Return the latest completed sync of a source that listed it: not an undo, and not a backfill."""
         listed = syncs.c.backfill_id.is_(None) & syncs.c.undoes.is_(None)
         which = (syncs.c.outcome == "completed") & listed
-        with self._store.read() as reading:
-            row = reading.execute(_rows(source_id).where(which).limit(1)).first()
+        row = self._store.execute(_rows(source_id).where(which).limit(1)).first()
         return None if row is None else _row(row)
 
     def work(self, sync_id: int) -> SyncWork:
         """Return the jobs that a sync found, by their present state, and when they were found and finished."""
         times = func.min(jobs.c.enqueued_at), func.max(jobs.c.enqueued_at), func.max(jobs.c.finished_at)
         statement = select(*times, *job_lists.by_state()).where(jobs.c.sync_id == sync_id)
-        with self._store.read() as reading:
-            first, last, finished, *by_state = reading.execute(statement).one()
+        first, last, finished, *by_state = self._store.execute(statement).one()
         return SyncWork(job_lists.numbers(by_state), maybe_time(first), maybe_time(last), maybe_time(finished))
 
     def change_counts(self, sync_id: int) -> ChangeCounts:

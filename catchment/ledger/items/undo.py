@@ -131,8 +131,7 @@ class Undo:
     def require_idle(self, source: str, alive: Callable[[str], bool]) -> None:
         """Raise TryAgain while a sync of the source is running."""
         is_open = (sources.c.name == source) & syncs.c.outcome.is_(None)
-        with self._store.read() as reading:
-            owner = reading.execute(select(syncs.c.owner).join(sources).where(is_open)).scalar()
+        owner = self._store.execute(select(syncs.c.owner).join(sources).where(is_open)).scalar()
         if owner is not None and alive(owner):
             raise _running(source)
 

@@ -138,8 +138,7 @@ class History:
             .where(condition)
             .order_by(history.c.id)
         )
-        with self._store.read() as reading:
-            return [Event(row[0], from_micros(row[1]), *row[2:]) for row in reading.execute(statement)]
+        return [Event(row[0], from_micros(row[1]), *row[2:]) for row in self._store.execute(statement)]
 
 
 def moved_from() -> ColumnElement[str | None]:

@@ -88,11 +88,10 @@ class JobLists:
             .where(sources.c.state != "removed")
         )
         counts_by_source: dict[str, dict[JobState, int]] = {}
-        with self._store.read() as reading:
-            for name, state, count in reading.execute(statement):
-                states = counts_by_source.setdefault(name, dict.fromkeys(JobState, 0))
-                if state is not None:
-                    states[JobState(state)] = count
+        for name, state, count in self._store.execute(statement):
+            states = counts_by_source.setdefault(name, dict.fromkeys(JobState, 0))
+            if state is not None:
+                states[JobState(state)] = count
         return counts_by_source
 
     def backlogs(self) -> dict[int, Backlog]:

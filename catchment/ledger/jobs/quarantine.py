@@ -52,13 +52,11 @@ class Quarantine:
             .where(_matches(source, reason, cluster))
             .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
         )
-        with self._store.read() as reading:
-            return [_entry(row) for row in reading.execute(statement)]
+        return [_entry(row) for row in self._store.execute(statement)]
 
     def show(self, job_id: int) -> QuarantineEntry:
         """Return an entry, open or closed. Raises NotFound."""
-        with self._store.read() as reading:
-            row = reading.execute(_entries().where(quarantine.c.job_id == job_id)).first()
+        row = self._store.execute(_entries().where(quarantine.c.job_id == job_id)).first()
         if row is None:
             raise NotFound(f"job {job_id}: not in quarantine; see `catchment quarantine list`")
         return _entry(row)
@@ -148,9 +146,8 @@ class Quarantine:
             .order_by(sources.c.name, quarantine.c.reason)
         )
         numbers: dict[str, dict[Reason, int]] = {}
-        with self._store.read() as reading:
-            for name, reason, count in reading.execute(statement):
-                numbers.setdefault(name, {})[Reason(reason)] = count
+        for name, reason, count in self._store.execute(statement):
+            numbers.setdefault(name, {})[Reason(reason)] = count
         return numbers
 
     def clusters(self, cluster: str | None = None) -> builtins.list[Cluster]:
@@ -216,8 +213,7 @@ class Quarantine:
         self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None
     ) -> builtins.list[int]:
         """Return the jobs of the open entries of a source, reason or cluster, or of all."""
-        with self._store.read() as reading:
-            return [row.id for row in reading.execute(_matching(source, reason, cluster).order_by(jobs.c.id))]
+        return [row.id for row in self._store.execute(_matching(source, reason, cluster).order_by(jobs.c.id))]
 
 
 def _refused(reading: Reading, job_id: int) -> Exception:
@@ -286,12 +282,10 @@ def _examples(reading: Reading, which: ColumnElement[bool], latest: Mapping[str,
 
 
 def _cluster(latest: AnyRow, group: Sequence[AnyRow], names: Mapping[int, str]) -> Cluster:
-    return Cluster(
+    return record(
+        Cluster,
+        latest,
         id=latest.cluster,
-        reason=Reason(latest.reason),
-        error=latest.error,
-        message=latest.message,
-        retry_helps=latest.retry_helps,
         by_source={names[row.source_id]: row.number for row in group},
         first=from_micros(min(row.first for row in group)),
         last=from_micros(max(row.last for row in group)),

@@ -173,8 +173,7 @@ class Queue(JobLists):
             .where(states({PENDING}), _jobs.attempt >= times)
             .order_by(sources.c.name, _jobs.id)
         )
-        with self._store.read() as reading:
-            return [(name, job) for name, job in reading.execute(statement)]
+        return [(name, job) for name, job in self._store.execute(statement)]
 
     def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
         """Extend the lease of the jobs still held by this token. Return their number."""

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all
 
 from catchment.ledger.db import schema
-from catchment.ledger.db.database import Reading, from_json, maybe_time
+from catchment.ledger.db.database import Reading
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import FRESH, TRIED, items, jobs
 from catchment.model import Item
 from catchment.records.rows import ClaimedJob
@@ -72,17 +73,11 @@ def first_ready(
 
 def claimed(reading: Reading, token: int) -> list[ClaimedJob]:
     """Return the running jobs of a token with their items, in the order of the queue."""
-    columns = (_jobs.id, _jobs.item_id, _jobs.attempt, items.c.content_hash)
-    facts = (items.c.locator, items.c.container, _jobs.version, items.c.identity, items.c.size)
+    facts = (items.c.locator, items.c.container, items.c.identity, items.c.size, items.c.modified, items.c.attributes)
     statement = (
-        select(*columns, *facts, items.c.modified, items.c.attributes)
+        select(_jobs.id, _jobs.item_id, _jobs.attempt, _jobs.version, items.c.content_hash, *facts)
         .join(items, items.c.id == _jobs.item_id)
         .where(_jobs.token == token, literal_column(schema.RUNNING))
         .order_by(_jobs.due, _jobs.id)
     )
-    claimed_jobs = []
-    for row in reading.execute(statement).all():
-        job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
-        item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
-        claimed_jobs.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
-    return claimed_jobs
+    return [record(ClaimedJob, row, item=record(Item, row)) for row in reading.execute(statement)]

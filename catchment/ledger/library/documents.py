@@ -240,8 +240,7 @@ class Library:
         # By content, because an index has the types. A text lies between the number and the type in a row.
         number = func.sum(select(func.count()).select_from(documents).where(live).scalar_subquery())
         statement = select(contents.c.media_type, number).group_by(contents.c.media_type)
-        with self._store.read() as reading:
-            rows = reading.execute(statement).tuples().all()
+        rows = self._store.execute(statement).tuples().all()
         return {kind: int(count) for kind, count in sorted(rows, key=lambda row: (-row[1], row[0])) if count}
 
     def sizes(self) -> dict[str, int]:
@@ -254,8 +253,7 @@ class Library:
             .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
             .where(sources.c.state != "removed")
         )
-        with self._store.read() as reading:
-            return as_map(reading.execute(statement))
+        return as_map(self._store.execute(statement))
 
 
 def _latest(row: AnyRow) -> LatestDocument:

@@ -69,8 +69,7 @@ class Measures:
             .where(measures.c.metric.not_in(_SAMPLED))
             .group_by(measures.c.metric, measures.c.labels, kind, priority)
         )
-        with self._store.read() as reading:
-            rows = reading.execute(statement).all()
+        rows = self._store.execute(statement).all()
         return {
             (metric, label_values(labels), its_kind, its_priority): _figure(figures)
             for metric, labels, its_kind, its_priority, *figures in rows
@@ -119,8 +118,7 @@ class Measures:
         else:
             summed = _SUMMED if metric.kind is Kind.HISTOGRAM else _SUMMED[:2]
             statement = select(span, labels, source, *summed).where(selected)
-        with self._store.read() as reading:
-            rows = reading.execute(statement.group_by(*keys).order_by(*keys)).all()
+        rows = self._store.execute(statement.group_by(*keys).order_by(*keys)).all()
         return [
             Point(from_micros(at * 1_000_000), label_values(series), source_id, _figure(figures))
             for at, series, source_id, *figures in rows

@@ -189,14 +189,12 @@ class Outbox(SentDocuments):
         query = (
             query.where(refused_documents.c.sink_id == sink.id).order_by(refused_documents.c.document_id).limit(limit)
         )
-        with self._store.read() as reading:
-            return dict(reading.execute(query).tuples().all())
+        return dict(self._store.execute(query).tuples().all())
 
     def changes(self, sink: SinkRow, limit: int) -> tuple[list[int], int]:
         """Return the next changed documents that a sink has not received, and its position once it has."""
         query = select(table.c.document_id, table.c.position).where(table.c.position > sink.position)
-        with self._store.read() as reading:
-            rows = reading.execute(query.order_by(table.c.position).limit(limit)).tuples().all()
+        rows = self._store.execute(query.order_by(table.c.position).limit(limit)).tuples().all()
         return [number for number, _ in rows], rows[-1][1] if rows else sink.position
 
     def received(

@@ -42,8 +42,7 @@ class SentDocuments:
         `vectors`: they depend on the embeddings, too.
         """
         page = _head(vectors).where(LIVE, documents.c.id > after).order_by(documents.c.id).limit(limit)
-        with self._store.read() as reading:
-            return {row.id: _version(row) for row in reading.execute(page)}
+        return {row.id: _version(row) for row in self._store.execute(page)}
 
     def documents(self, document_ids: Collection[int], *, vectors: bool = False) -> list[DocumentCopy]:
         """Return those documents that are in the library now, with their embeddings if `vectors`."""
