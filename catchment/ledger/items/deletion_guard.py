@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, maybe_time
+from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.lookup import cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
@@ -109,8 +110,7 @@ class Deletions:
         )
         if source_id is not None:
             statement = statement.where(holds.c.source_id == source_id)
-        with self._store.read() as reading:
-            return [record(Hold, row, count=row.number) for row in reading.execute(statement)]
+        return [record(Hold, row, count=row.number) for row in self._store.execute(statement)]
 
     def held_folders(self, source_id: int, limit: int = 50) -> ListPage[HeldFolder]:
         """Return the first folders with missing items, by name. These are the held deletions, if there is a hold."""
@@ -140,29 +140,26 @@ class Deletions:
         with self._store.read() as reading:
             rows = reading.execute(part if after is None else part.where(items.c.locator > after)).all()
             total = reading.execute(select(func.count()).select_from(items).where(which)).scalar_one()
-        return cut(rows, limit, total, _held_item, lambda row: row.locator)
+        return cut(rows, limit, total, lambda row: record(HeldItem, row, item=row.locator), lambda row: row.locator)
 
     def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
         """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""
-        with self._store.read() as reading:
-            sync_id = _held(reading, source_id)
-            missing = _missing(reading, source_id)
-        count = self._in_parts(missing, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
-        with self._store.write() as writing:
-            _close_hold(writing, source_id, "applied")
-            _accept_seen_root(writing, source_id)
-            writing.record("hold applied", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
-        return count
+        return self._resolve(source_id, actor, reason, "applied", partial(_delete, reason=reason))
 
     def drop_hold(self, source_id: int, actor: str, reason: str) -> int:
         """Keep the items until the next listing decides again. Return the number of items. Raises NotFound without a hold."""
+        return self._resolve(source_id, actor, reason, "dropped", _keep)
+
+    def _resolve(self, source_id: int, actor: str, reason: str, how: str, action: Callable[..., None]) -> int:
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             missing = _missing(reading, source_id)
-        count = self._in_parts(missing, source_id, lambda w, ids: _keep(w, ids, source_id, actor, sync_id))
+        count = self._in_parts(missing, source_id, lambda w, ids: action(w, ids, source_id, actor, sync_id))
         with self._store.write() as writing:
-            _close_hold(writing, source_id, "dropped")
-            writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+            _close_hold(writing, source_id, how)
+            if how == "applied":
+                _accept_seen_root(writing, source_id)
+            writing.record(f"hold {how}", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
         return count
 
     def purge(self) -> int:
@@ -189,10 +186,6 @@ class Deletions:
 
 def _is_missing(source_id: int) -> ColumnElement[bool]:
     return (items.c.source_id == source_id) & literal_column(MISSING)
-
-
-def _held_item(row: AnyRow) -> HeldItem:
-    return HeldItem(row.id, row.locator, maybe_time(row.modified), row.document, row.title)
 
 
 def _missing(reading: Reading, source_id: int, among_ids: Sequence[int] | None = None) -> Sequence[int]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, TextClause, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, TextClause, delete, exists, func, literal, null, or_, select, update
 
 from catchment.errors import ModelChanged
 from catchment.ledger.db.database import Reading, Store, Writing, among
@@ -45,17 +45,11 @@ NO_TEXT = b""
 """The digest of a chunk that needs no vector."""
 _IDS = struct.Struct("<4q")
 _WITHDRAWN = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None), consents.c.purged_at.is_(None))
-_ROWS = select(
-    table.c.id,
-    table.c.space_id,
-    table.c.content_id,
-    table.c.chunk_id,
-    table.c.part,
-    table.c.digest,
-    table.c.vector,
-    table.c.refusal,
-    table.c.checksum,
+_ROWS = select(table)
+_TITLE_ROWS = select(titles.c.id, titles.c.space_id, titles.c.content_id, titles.c.document_id).add_columns(
+    literal(0), literal(NO_TEXT), titles.c.vector, null(), titles.c.checksum
 )
+"""The embeddings of names, in the columns of `_ROWS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +212,7 @@ class Embeddings:
 
     def last_passage(self) -> int:
         """Return the highest ID of a chunk; 0 without chunks."""
-        with self._store.read() as reading:
-            return reading.execute(select(func.max(chunks.c.id))).scalar() or 0
+        return self._store.execute(select(func.max(chunks.c.id))).scalar() or 0
 
     def needs_run(self) -> bool:
         """Return whether the flow `embed` has to make embeddings: more than `FEW` are missing, or the model is new."""
@@ -329,21 +322,19 @@ class Embeddings:
     def vectors(self, space: Space, after: int) -> Iterator[Sequence[Vector]]:
         """Yield the sound vectors of parts with IDs above `after`, in groups."""
         # The sum keeps SQLite from using the index of spaces: it would read all rows, and sort them in memory.
-        of_space = _ROWS.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
-        with self._store.read() as reading:
-            rows = reading.execute(of_space.order_by(table.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
-            for group in rows.tuples().partitions():
-                if sound := [Vector(row[0], row[2], row[3], row[6]) for row in group if _is_sound(*row)]:
-                    yield sound
+        which = (table.c.space_id + 0 == space.id) & (table.c.id > after) & table.c.vector.is_not(None)
+        return self._sound(_ROWS.where(which).order_by(table.c.id))
 
     def title_vectors(self, space: Space, after: int) -> Iterator[Sequence[Vector]]:
         """Yield the sound vectors of titles with IDs above `after`, in groups."""
-        query = select(titles).where(titles.c.space_id == space.id, titles.c.id > after, titles.c.vector.is_not(None))
+        which = (titles.c.space_id == space.id) & (titles.c.id > after) & titles.c.vector.is_not(None)
+        return self._sound(_TITLE_ROWS.where(which).order_by(titles.c.id))
+
+    def _sound(self, query: Select[Any]) -> Iterator[Sequence[Vector]]:
         with self._store.read() as reading:
-            rows = reading.execute(query.order_by(titles.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
-            for group in rows.partitions():
-                if sound := [row for row in group if _is_sound_title(*row)]:
-                    yield [Vector(row.id, row.content_id, row.document_id, row.vector) for row in sound]
+            for group in _groups(reading, query):
+                if sound := [Vector(row[0], row[2], row[3], row[6]) for row in group if _is_sound(*row)]:
+                    yield sound
 
     def missing_titles(self, space: Space, after: int, limit: int) -> list[Title]:
         """Return the next documents without an embedding of their names, by ID above `after`. Only sources with consent.
@@ -367,23 +358,30 @@ class Embeddings:
                 title for title in _titles(writing, _without_title(space).where(of_documents)) if title in new
             ]
             numbers = writing.ids("title_embeddings", len(unembedded)) if unembedded else range(0)
-            owned = [(space.id, title.document_id, title.content_id, new[title]) for title in unembedded]
-            rows = zip(numbers, owned, strict=True)
-            writing.insert(titles, [(number, *values, _checksum_of_title(*values)) for number, values in rows])
+            rows = []
+            for number, title in zip(numbers, unembedded, strict=True):
+                checksum = _checksum(space.id, title.content_id, title.document_id, 0, NO_TEXT, new[title], None)
+                rows.append((number, space.id, title.document_id, title.content_id, new[title], checksum))
+            writing.insert(titles, rows)
 
 
 def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
     """Return the chunks that have an embedding with a wrong checksum, by ID. Reads all embeddings that meet the condition."""
-    chosen = _ROWS if where is None else _ROWS.where(where)
-    rows = reading.execute(chosen.execution_options(yield_per=_ROWS_AT_ONCE))
-    return sorted({row[3] for group in rows.tuples().partitions() for row in group if not _is_sound(*row)})
+    return _damaged(reading, _ROWS, where)
 
 
 def damaged_titles(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
     """Return the documents with a wrong checksum of the embedding of their names, as `damaged`."""
-    chosen = select(titles) if where is None else select(titles).where(where)
-    rows = reading.execute(chosen.execution_options(yield_per=_ROWS_AT_ONCE))
-    return sorted({row[2] for group in rows.tuples().partitions() for row in group if not _is_sound_title(*row)})
+    return _damaged(reading, _TITLE_ROWS, where)
+
+
+def _damaged(reading: Reading, query: Select[Any], where: ColumnElement[bool] | TextClause | None) -> list[int]:
+    groups = _groups(reading, query if where is None else query.where(where))
+    return sorted({row[3] for group in groups for row in group if not _is_sound(*row)})
+
+
+def _groups(reading: Reading, query: Select[Any]) -> Iterator[Sequence[Any]]:
+    return reading.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)).tuples().partitions()
 
 
 def forget_damaged(writing: Writing) -> None:
@@ -420,14 +418,6 @@ def _checksum(
 ) -> bytes:
     value = (refusal or "").encode() if vector is None else vector
     return hashlib.blake2b(_IDS.pack(space_id, content_id, chunk_id, part) + digest + value, digest_size=8).digest()
-
-
-def _checksum_of_title(space_id: int, document_id: int, content_id: int, vector: bytes | None) -> bytes:
-    return _checksum(space_id, content_id, document_id, 0, b"", vector, None)
-
-
-def _is_sound_title(_id: int, space_id: int, document_id: int, content_id: int, vector: Any, checksum: Any) -> bool:
-    return _is_sound(_id, space_id, content_id, document_id, 0, b"", vector, None, checksum)
 
 
 def _is_sound(

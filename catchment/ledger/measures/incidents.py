@@ -9,6 +9,7 @@ from sqlalchemy import func, insert, select, update
 from catchment.errors import NotFound
 from catchment.ledger.db.database import (
     AnyRow,
+    Reading,
     Store,
     Writing,
     from_json,
@@ -40,10 +41,7 @@ class Incidents:
     def get(self, number: int) -> Incident:
         """Return an incident. Raises NotFound."""
         with self._store.read() as reading:
-            row = reading.execute(select(incidents).where(incidents.c.id == number)).first()
-        if row is None:
-            raise _unknown(number)
-        return _row(row)
+            return _incident(reading, number)
 
     def closed(self, *, after: str | None = None, limit: int = 50) -> ListPage[Incident]:
         """Return the closed incidents in parts, newest first."""
@@ -72,12 +70,10 @@ class Incidents:
             "timeline": _timeline(incident.timeline),
         }
         number = incident.id or writing.ids("incidents")[0]
-        of_number = incidents.c.id == number
         if incident.id:
-            known = _row(writing.execute(select(incidents).where(of_number)).one()).timeline
-            moments = dict.fromkeys((*known, *incident.timeline))
+            moments = dict.fromkeys((*_incident(writing, number).timeline, *incident.timeline))
             values["timeline"] = _timeline(sorted(moments, key=lambda moment: moment.at))
-            writing.execute(update(incidents).where(of_number).values(values))
+            writing.execute(update(incidents).where(incidents.c.id == number).values(values))
         else:
             row = {
                 "id": number,
@@ -86,28 +82,29 @@ class Incidents:
                 "opened_at": to_micros(incident.opened_at),
             }
             writing.execute(insert(incidents).values(row | values))
-        return _row(writing.execute(select(incidents).where(of_number)).one())
+        return _incident(writing, number)
 
     def acknowledge(self, number: int, actor: str, note: str = "") -> Incident:
         """Record that a person knows of an incident, with a note. Raises NotFound."""
         with self._store.write() as writing:
-            row = writing.execute(select(incidents).where(incidents.c.id == number)).first()
-            if row is None:
-                raise _unknown(number)
+            known = _incident(writing, number).timeline
             moment = Moment(from_micros(writing.now), "acknowledged", f"{actor}: {note}" if note else actor)
             values = {
                 "acknowledged_at": writing.now,
                 "acknowledged_by": actor,
                 "note": note or None,
-                "timeline": _timeline([*_row(row).timeline, moment]),
+                "timeline": _timeline([*known, moment]),
             }
             writing.execute(update(incidents).where(incidents.c.id == number).values(values))
             writing.record("incident acknowledged", actor=actor, reason=f"{number}: {note}" if note else str(number))
-        return self.get(number)
+            return _incident(writing, number)
 
 
-def _unknown(number: int) -> NotFound:
-    return NotFound(f"incident {number}: not found; see `catchment incidents list`")
+def _incident(reading: Reading, number: int) -> Incident:
+    row = reading.execute(select(incidents).where(incidents.c.id == number)).first()
+    if row is None:
+        raise NotFound(f"incident {number}: not found; see `catchment incidents list`")
+    return _row(row)
 
 
 def _timeline(moments: Sequence[Moment]) -> str | None:
