@@ -84,21 +84,15 @@ class Patterns:
         """Return the index of the last matching pattern; -1 if there is none."""
         subject = path + b"\0" if folder else path
         last = -1
-        for regex, numbers, text in (
-            (*self._of_names, subject[path.rfind(b"/") + 1 :]),
-            (*self._of_paths, subject),
-        ):
+        texts = subject[path.rfind(b"/") + 1 :], subject
+        for (regex, numbers), text in zip(self._of_names_and_paths, texts, strict=True):
             if numbers and (match := regex.fullmatch(text)) and match.lastindex:
                 last = max(last, numbers[match.lastindex - 1])
         return last
 
     @cached_property
-    def _of_names(self) -> tuple[re.Pattern[bytes], Sequence[int]]:
-        return self._joined(whole_path=False)
-
-    @cached_property
-    def _of_paths(self) -> tuple[re.Pattern[bytes], Sequence[int]]:
-        return self._joined(whole_path=True)
+    def _of_names_and_paths(self) -> Sequence[tuple[re.Pattern[bytes], Sequence[int]]]:
+        return self._joined(whole_path=False), self._joined(whole_path=True)
 
     def _joined(self, *, whole_path: bool) -> tuple[re.Pattern[bytes], Sequence[int]]:
         """Combine all patterns into one expression, the last first, each followed by an empty group.

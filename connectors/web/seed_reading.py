@@ -115,6 +115,8 @@ class Seeds:
         """Feeds and lists that other seeds name, on hosts that are not allowed."""
         self.pages: dict[str, WebResponse] = {}
         """Seeds that turned out to be pages in this listing."""
+        self.new: list[str] = []
+        """Pages that turned out to be seeds for the first time, and were not opened yet."""
         self._run = run
         self._queues = queues
         self._marks = marks
@@ -123,8 +125,6 @@ class Seeds:
         """Seeds with a stored response that the host confirmed or sent in this listing."""
         self._entries: dict[str, dict[str, FeedEntry]] = {}
         """The entries of unchanged feeds, parsed because the page of an entry changed."""
-        self._new: list[str] = []
-        """Pages that turned out to be seeds for the first time, and were not opened yet."""
         self._depths: dict[str, int] = {}
         """The seeds of this listing, with the nesting depth of each."""
 
@@ -134,13 +134,9 @@ class Seeds:
             self._open(name, 0)
         yield from self._take_outcomes()
 
-    def has_new(self) -> bool:
-        """Return whether pages turned out to be seeds since the last `read_new`."""
-        return bool(self._new)
-
     def read_new(self) -> Iterator[None]:
         """Request the seeds that these name. `walk` yields them all then. Yields while it waits."""
-        new, self._new = self._new, []
+        new, self.new = self.new, []
         for name in new:
             self._open_named(name)
         yield from self._take_outcomes()
@@ -201,7 +197,7 @@ class Seeds:
             # Its content is parsed once more, as that of an item.
             return False
         if seed.kind is not SeedKind.PAGE and not is_in_feed:
-            self._new += [] if self.is_list(address) else [address]
+            self.new += [] if self.is_list(address) else [address]
             self._keep(seed)
             self._depths.setdefault(address, 0)
         return seed.kind is not SeedKind.PAGE

@@ -148,7 +148,7 @@ class WebListing:
     def _look(self) -> Iterator[Change]:
         """Take all addresses in the seeds, and look at the pages that are due; some pages turn out to be seeds themselves."""
         yield from self._take_seeds()
-        while self._seeds.has_new() and not self._is_cut:
+        while self._seeds.new and not self._is_cut:
             for _ in self._seeds.read_new():
                 yield from self._checkpoint()
             yield from self._take_seeds()
