@@ -8,7 +8,6 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -81,8 +80,8 @@ class SourceFiles:
         """Whether a file was written, added or removed since then."""
         return self._now() != self._before
 
-    def _now(self) -> dict[Path, tuple[int, int]]:
-        return {file: (status.st_mtime_ns, status.st_size) for file, status in _files(self._places)}
+    def _now(self) -> dict[str, tuple[int, int]]:
+        return {file.path: (status.st_mtime_ns, status.st_size) for file, status in _files(self._places)}
 
 
 def _places(names: set[str]) -> Iterator[Path]:
@@ -92,9 +91,22 @@ def _places(names: set[str]) -> Iterator[Path]:
             yield from (Path(place) for place in spec.submodule_search_locations or filter(None, [spec.origin]))
 
 
-def _files(places: Sequence[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+def _files(places: Sequence[Path]) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
     for place in places:
-        for file in place.rglob("*.py") if place.is_dir() else [place]:
-            # It was removed meanwhile, is a dangling link (some editors keep one beside a file), or access is denied.
-            with suppress(OSError):
-                yield file, file.stat()
+        folder, name = (place, None) if place.is_dir() else (place.parent, place.name)
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            # The folder was removed meanwhile; its files are missing, which counts as a change.
+            continue
+        for entry in entries:
+            if name is None and entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
+                yield from _files([Path(entry.path)])
+            elif entry.name == name or (name is None and entry.name.endswith(".py")):
+                try:
+                    status = entry.stat()
+                except OSError:
+                    # The file was removed meanwhile, or is a dangling link (some editors keep one beside a file), or access is
+                    # denied.
+                    continue
+                yield entry, status
