@@ -61,9 +61,12 @@ class Seed:
         """Return a file as a seed. Raises SourceUnavailable if it cannot be read, ItemError if it cannot be parsed."""
         try:
             with path.open("rb") as file:
-                data = file.read(MOST_BYTES)
+                data = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise SourceUnavailable(f"{path.name!r}: cannot be read ({error.strerror}); restore the file") from None
+        if len(data) > MOST_BYTES:
+            # Its pages after a cut would count as deleted.
+            raise SourceUnavailable(f"{path.name!r}: larger than 20 MB; split it")
         kind = parse(kind_of_seed, data, None, path.name)
         return cls(path.name, kind, WebResponse(address=path.name, body=data), parse)
 

@@ -25,6 +25,7 @@ from catchment.errors import (
 )
 from catchment.model import Checkpoint, Tombstone
 from connectors.web import hosts, web_listing
+from connectors.web.address import MOST_BYTES
 from connectors.web.client import WebClient, WebResponse
 from connectors.web.hosts import HostAway
 from connectors.web.settings import WebSettings
@@ -327,6 +328,9 @@ def test_list_without_an_address_deletes_it(small_web: SmallWeb, reader: Reader,
     assert host.paths.count("/2") == 1
     file.write_text("\n".join(pages[:1]))
     assert reader.sync(source).deleted == {pages[1]}
+    file.write_text("\n".join([*pages[1:], "# " + "-" * MOST_BYTES, pages[0]]))
+    with pytest.raises(SourceUnavailable, match="larger than 20 MB; split it"):
+        reader.sync(source)
     file.unlink()
     with pytest.raises(SourceUnavailable, match="restore the file"):
         reader.sync(source)
