@@ -93,6 +93,8 @@ def test_mail_is_read_only_with_consent(person: Person, dovecot: Dovecot) -> Non
 
     secret = b"Winnipeg sings every single morning"
     assert in_memory(person, secret), "the page has answered with it"
+    # A sync of the watcher that still runs keeps its memory until it ends.
+    until(lambda: person("syncs", "list", "--json").ok().json, lambda syncs: all(sync["ended"] for sync in syncs))
     revoked = person("consent", "revoke", "letters", "--yes", "--json").ok()
     assert "the page and the runner were replaced" in revoked.err
     assert in_memory(person, secret) == set()
