@@ -14,6 +14,7 @@ from sqlalchemy import create_engine, text
 from catchment.ledger import Ledger
 from catchment.ledger.db.schema import metadata
 from catchment.ledger.library.word_index import INDEXES
+from catchment.ledger.sinks import outbox
 from tests.ledger.world import Clock, World
 from tests.postgres_server import PostgresServer, is_installed
 
@@ -69,6 +70,7 @@ def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
     kept = {"revision", "chain", "counters"}
     tables = ", ".join([*(name for name in metadata.tables if name not in kept), *INDEXES, "index_words"])
     with postgres_ledger._store.engine.begin() as connection:
+        outbox.unwatch(connection)
         connection.execute(text("SET LOCAL session_replication_role = replica"))
         connection.execute(text(f"TRUNCATE {tables}"))
         connection.execute(text("UPDATE counters SET value = 0"))
