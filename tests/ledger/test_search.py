@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from catchment.errors import BadInput, TookTooLong
-from catchment.ledger import Ledger, time_limit
+from catchment.ledger import Ledger, outside_time_limit, time_limit
 from catchment.ledger.library import query_sql
 from catchment.model import Document, Entity, EntityKind
 from catchment.search.results import Results
@@ -548,6 +548,17 @@ def test_search_ends_at_its_deadline(world: World, monkeypatch: pytest.MonkeyPat
         ask(world, "rust OR paint")
     monkeypatch.setattr("catchment.search.search.SECONDS", 60.0)
     assert ask(world, "rust OR paint").total == 1
+
+
+def test_time_of_a_model_does_not_count_as_time_of_a_query(world: World) -> None:
+    with time_limit(0.2):
+        with outside_time_limit():
+            time.sleep(0.3)
+            world.ledger.sources.all()
+        world.ledger.sources.all()
+        time.sleep(0.3)
+        with pytest.raises(TookTooLong):
+            world.ledger.sources.all()
 
 
 def test_deadline_covers_transactions_together(world: World) -> None:

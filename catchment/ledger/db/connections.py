@@ -188,6 +188,18 @@ def time_limit(seconds: float) -> Iterator[None]:
         _deadline.reset(before)
 
 
+@contextmanager
+def outside_time_limit() -> Iterator[None]:
+    """Do not count the time of the block in the `time_limit` around it."""
+    end, start = _deadline.get(), time.monotonic()
+    unlimited = _deadline.set(math.inf)
+    try:
+        yield
+    finally:
+        _deadline.reset(unlimited)
+        _deadline.set(end + time.monotonic() - start)
+
+
 def limit_time(engine: Engine, seconds: float) -> None:
     """Have the database stop a statement that is running when its transaction exceeds this time, or at the deadline.
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 from catchment.errors import MeaningOff, ModelChanged
-from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space
+from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space, outside_time_limit
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import embed, embed_titles
 from catchment.search.meaning.meaning_status import IS_OFF
@@ -109,13 +109,15 @@ class MeaningIndex:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        # Loading takes seconds; until then, a search uses words.
-        if not self._lock.acquire(timeout=0 if self._owner._is_loading else _WAIT_SECONDS):
-            raise MeaningOff("search by meaning: the model is loading or busy; try again in a moment")
-        try:
-            yield
-        finally:
-            self._lock.release()
+        # A busy model or its loading may take longer than the queries of a search may.
+        with outside_time_limit():
+            # Loading takes seconds; until then, a search uses words.
+            if not self._lock.acquire(timeout=0 if self._owner._is_loading else _WAIT_SECONDS):
+                raise MeaningOff("search by meaning: the model is loading or busy; try again in a moment")
+            try:
+                yield
+            finally:
+                self._lock.release()
 
     @contextmanager
     def _loading(self) -> Iterator[None]:
