@@ -24,7 +24,6 @@ from catchment.settings import Home
 from catchment.sync.shared import use_pool
 from deployments.runner.preload import PARSERS
 from deployments.supervisor.supervisor import Running, down, running, up
-from tests.prefect_tables import lay_tables
 
 # Background jobs of a shell ignore SIGINT, and their children inherit this; some tests send SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -166,9 +165,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 @pytest.fixture(scope="session")
 def server_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The home of `server`; tests share it, so each uses its own names."""
-    home = Home(tmp_path_factory.mktemp("server") / "home")
-    lay_tables(home.path)
-    return home
+    return Home(tmp_path_factory.mktemp("server") / "home")
 
 
 @pytest.fixture(scope="session")

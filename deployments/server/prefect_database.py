@@ -1,13 +1,15 @@
-"""The file of Prefect's database: checks it before a start, shrinks it, and avoids repeated registration of block types.
+"""The file of Prefect's database: fills a new one, checks it before a start, shrinks it, and avoids repeated registrations.
 
-Prefect deletes old rows but never returns the space to the disk. And at each start its server imports every package that may
-bring block types, the worker and its dependencies among them, which takes 1 s. SQLite's `user_version` therefore records for
-which packages the block types were registered.
+Prefect creates its tables by 7 s of migrations, so those that it made for the installed versions are recorded in a file
+(`python -m tests.golden.prefect_tables`). It deletes old rows but never returns the space to the disk. And at each start its
+server imports every package that may bring block types, the worker and its dependencies among them, which takes 1 s. SQLite's
+`user_version` therefore records for which packages the block types were registered.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import sqlite3
 import zlib
@@ -29,11 +31,13 @@ _DAMAGED = "is damaged"
 _NOTE = "user_version"
 _REVISION = "alembic_version"
 _FIRST = "flow_run"
+_RECORDED = Path(__file__).parent / "fresh_prefect.sql.gz"
+"""The tables of a new database with the block types in them, and the `user_version` for which they were recorded."""
 _STEPS = "server/database/_migrations/versions/sqlite/*.py"
 
 
 def prepare(home: Home) -> str | None:
-    """Make the database usable for the server, and enable shrinking. Only while no server is running.
+    """Make the database usable for the server, fill a new one, and enable shrinking. Only while no server is running.
 
     A damaged database, or one of a newer Prefect, is renamed, and the server creates a new one; returns a line that reports
     this. A file without incremental vacuum is rewritten once, unless the disk has no room. Idempotent. Raises TryAgain, with
@@ -57,7 +61,17 @@ def prepare(home: Home) -> str | None:
             # Writes the first page of an empty file; the server would set the same mode.
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("VACUUM")
+        _fill(database)
     return report
+
+
+def _fill(database: sqlite3.Connection) -> None:
+    """Create the recorded tables in a new database. With other versions than those recorded, Prefect creates its own."""
+    if not database.execute("SELECT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]:
+        recorded = gzip.decompress(_RECORDED.read_bytes()).decode()
+        if recorded.startswith(note := f"PRAGMA {_NOTE} = {_packages()};"):
+            # Not with the pragma: it is noted with the tables or not at all.
+            database.executescript(f"BEGIN; {note} {recorded.removeprefix(note)} COMMIT;")
 
 
 def _defect(file: Path) -> str | None:

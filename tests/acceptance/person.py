@@ -20,7 +20,6 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from deployments.server.client import api
 from deployments.server.running import Running, running
-from tests.prefect_tables import lay_tables
 from tests.waiting import until
 
 PROJECT = Path(__file__).parents[2]
@@ -68,8 +67,6 @@ class Person:
     def __call__(self, *arguments: str | Path) -> Said:
         """Run a command and wait for it. `before`: arguments that precede it."""
         words = [*self.before, str(self.command), *map(str, arguments)]
-        if arguments[0] == "up" and not Home(self.home).membership.exists():
-            lay_tables(self.home)
         done = subprocess.run(
             words,
             env=self.environment,

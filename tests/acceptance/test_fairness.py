@@ -9,7 +9,6 @@ import pytest
 from benchmarks.load import measure
 from catchment.model import Priority
 from catchment.sync.fair_share import SECONDS_PER_WEIGHT, WEIGHT
-from tests.prefect_tables import lay_tables
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
@@ -21,7 +20,6 @@ def test_small_sources_finish_during_a_large_sync(tmp_path: Path, monkeypatch: p
     # The benchmark sets these; they are restored afterwards.
     for name in ("CATCHMENT_HOME", "PYTHONPATH", "RECORDED_STEPS"):
         monkeypatch.setenv(name, "")
-    lay_tables(tmp_path / "home")
     figures = measure(tmp_path, _SIZES)
     assert [source["in_the_library"] for source in figures["sources"]] == list(_SIZES)
     large, *small = (source["done"] for source in figures["sources"])

@@ -23,10 +23,10 @@ import pytest
 from catchment.runtime.home import Home
 from deployments.server.client import api, everything
 from deployments.server.environment import child_environment
+from deployments.server.prefect_database import prepare
 from deployments.server.running import Running
 from tests.acceptance.person import Person
 from tests.postgres_server import PostgresServer, is_installed
-from tests.prefect_tables import lay_tables
 from tests.waiting import until
 
 pytestmark = [
@@ -155,7 +155,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
 
 def _prefect(folder: Path, listening: socket.socket, port: int) -> subprocess.Popen[bytes]:
     """Start a Prefect server as `up` does: a stock one on SQLite refuses requests while others write."""
-    lay_tables(folder)
+    prepare(Home(folder).make())
     environment = child_environment(Home(folder), port=port, auth=_LOGIN)
     command = (sys.executable, "-P", "-m", "deployments.server.app", str(listening.fileno()))
     with (folder / "log").open("wb") as log:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.person import COMMAND, PROJECT, Person
-from tests.prefect_tables import lay_tables
 from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -42,7 +41,6 @@ def test_init_continues_after_each_kill_and_ends_with_a_search_and_the_page(newc
     terminal.process.kill()
     assert terminal.ends() == -signal.SIGKILL
 
-    lay_tables(newcomer.home)
     terminal = started()
     terminal.reads("Start Catchment and read vault now?")
     terminal.types("\n")

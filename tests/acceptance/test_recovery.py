@@ -20,7 +20,6 @@ from catchment.runtime.home import Home
 from deployments.server.running import running
 from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, in_the_middle
 from tests.acceptance.person import COMMAND, Person, commands, without_meaning
-from tests.prefect_tables import lay_tables
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -112,7 +111,6 @@ def test_old_runs_leave_the_prefect_database_and_the_file_shrinks(person: Person
 @contextmanager
 def foreground(person: Person) -> Iterator[psutil.Popen]:
     """Run `catchment up` in a terminal until it is ready."""
-    lay_tables(person.home)
     with psutil.Popen([COMMAND, "up"], env=person.environment, cwd="/", stdout=subprocess.DEVNULL) as process:
         try:
             until(lambda: running(Home(person.home)), bool)

@@ -11,7 +11,6 @@ import pytest
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.faults.versions import kept
-from tests.prefect_tables import lay_tables
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
@@ -26,7 +25,6 @@ def test_home_is_upgraded_moved_and_removed_as_the_readme_says(tmp_path: Path) -
     person = Person(tmp_path / "home", variables={"HOME": str(tmp_path), "PATH": path})
     person.home.mkdir(mode=0o700)
     kept("0001", person.home)
-    lay_tables(person.home)
     try:
         assert (
             document.carry_out(PROJECT / "README.md", person.environment, PROJECT, under="Upgrade, move, uninstall")

@@ -16,7 +16,6 @@ import pytest
 
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, Person, upright
-from tests.prefect_tables import lay_tables
 from tests.project_files import export
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -54,7 +53,6 @@ def person(clone: Path) -> Person:
     kept |= {name: subprocess.check_output(words, text=True).strip() for name, words in caches.items()}
     path = os.pathsep.join([str(programs), str(COMMAND.parent), os.environ["PATH"]])
     home = clone.parent / "home"
-    lay_tables(home / ".cache" / "catchment" / "demo")
     return Person(home / ".cache" / "catchment" / "demo", variables={**kept, "HOME": str(home), "PATH": path})
 
 

@@ -13,7 +13,7 @@ from catchment.errors import TryAgain
 from catchment.settings import Home
 from deployments.server import prefect_database
 from deployments.server.prefect_database import block_type_settings, note_block_types, prepare, shrink
-from tests.prefect_tables import lay_tables
+from tests.golden.prefect_tables import migrated
 
 _MB = 1_000_000
 
@@ -27,9 +27,9 @@ def used(home: Home) -> Iterator[sqlite3.Connection]:
 
 
 def fill(database: sqlite3.Connection) -> None:
-    database.execute("CREATE TABLE IF NOT EXISTS log (line)")
+    database.execute("CREATE TABLE IF NOT EXISTS filler (line)")
     database.execute("BEGIN")
-    database.executemany("INSERT INTO log VALUES (?)", [("x" * 2_000,)] * 4_000)
+    database.executemany("INSERT INTO filler VALUES (?)", [("x" * 2_000,)] * 4_000)
     database.execute("COMMIT")
 
 
@@ -45,24 +45,24 @@ def test_free_space_is_returned_beside_an_open_connection(home: Home) -> None:
         assert shrink(home) == 0
         full = size(home)
         assert full > 8 * _MB
-        database.execute("DELETE FROM log WHERE rowid > 100")
+        database.execute("DELETE FROM filler WHERE rowid > 100")
         assert shrink(home) > 7 * _MB
-        assert size(home) < _MB
-        assert database.execute("SELECT count(*) FROM log").fetchone() == (100,)
+        assert size(home) < 2 * _MB
+        assert database.execute("SELECT count(*) FROM filler").fetchone() == (100,)
         assert shrink(home) == 0
 
 
 def test_older_database_is_rewritten_once_and_keeps_its_rows(home: Home) -> None:
     with used(home) as database:
         fill(database)
-        database.execute("DELETE FROM log WHERE rowid > 100")
+        database.execute("DELETE FROM filler WHERE rowid > 100")
     prepare(home)
     assert size(home) < _MB
     prepare(home)
     with used(home) as database:
-        assert database.execute("SELECT count(*) FROM log").fetchone() == (100,)
+        assert database.execute("SELECT count(*) FROM filler").fetchone() == (100,)
         fill(database)
-        database.execute("DELETE FROM log WHERE rowid > 100")
+        database.execute("DELETE FROM filler WHERE rowid > 100")
         assert shrink(home) > 7 * _MB
 
 
@@ -70,13 +70,13 @@ def test_busy_database_is_not_shrunk(home: Home) -> None:
     prepare(home)
     with used(home) as database:
         fill(database)
-        database.execute("DELETE FROM log")
+        database.execute("DELETE FROM filler")
         database.execute("BEGIN IMMEDIATE")
-        database.execute("INSERT INTO log VALUES ('being written')")
+        database.execute("INSERT INTO filler VALUES ('being written')")
         assert shrink(home) == 0
         database.execute("COMMIT")
         assert shrink(home) > 7 * _MB
-        assert size(home) < _MB
+        assert size(home) < 2 * _MB
 
 
 def test_database_is_readable_by_its_owner_only(home: Home) -> None:
@@ -108,7 +108,7 @@ def _unfinished(file: Path) -> None:
 
 @pytest.mark.parametrize("harm", [_garbage, _torn, _newer, _unfinished])
 def test_unusable_database_is_renamed_and_replaced(home: Home, harm: Callable[[Path], None]) -> None:
-    lay_tables(home.path)
+    prepare(home)
     assert prepare(home) is None
     file = home.prefect / "prefect.db"
     harm(file)
@@ -121,7 +121,7 @@ def test_unusable_database_is_renamed_and_replaced(home: Home, harm: Callable[[P
     assert kept.read_bytes() == was
     assert prepare(home) is None
     with used(home) as database:
-        assert database.execute("SELECT name FROM sqlite_master").fetchall() == []
+        assert database.execute("SELECT count(*) FROM flow_run").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("tables", [[], ["CREATE TABLE alembic_version (version_num)"]])
@@ -134,7 +134,7 @@ def test_empty_database_is_used(home: Home, tables: list[str]) -> None:
 
 
 def test_read_only_database_is_reported_with_the_remedy(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    lay_tables(home.path)
+    prepare(home)
     file = home.prefect / "prefect.db"
     was = file.read_bytes()
     # Tests may run as root, which may write anywhere. So SQLite is opened read-only instead.
@@ -149,7 +149,7 @@ def test_read_only_database_is_reported_with_the_remedy(home: Home, monkeypatch:
 
 def test_block_types_are_registered_once_per_set_of_packages(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     of_prefect = home.prefect / "memo_store.toml"
-    lay_tables(home.path)
+    prepare(home)
     assert set(block_type_settings(home).values()) == {"false"}
 
     monkeypatch.setattr(prefect_database, "version", lambda _: "3.8.99")
@@ -166,3 +166,35 @@ def test_block_types_are_registered_once_per_set_of_packages(home: Home, monkeyp
     (home.prefect / "prefect.db").unlink()
     prepare(home)
     assert block_type_settings(home) == {}
+
+
+@pytest.mark.full
+def test_new_database_is_as_prefect_makes_it(home: Home, tmp_path: Path) -> None:
+    prepare(home)
+    assert _content(home.prefect / "prefect.db") == _content(migrated(Home(tmp_path / "other"))), (
+        "renew it by `python -m tests.golden.prefect_tables`"
+    )
+
+
+def _content(file: Path) -> set[tuple[object, ...]]:
+    """The tables, indexes and triggers, the revision, the block types, and the packages that they were made for."""
+    with closing(sqlite3.connect(file)) as database:
+        # Prefect's migrations write the constraints of a table in any order.
+        tables = database.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master")
+        return {(kind, name, *sorted(sql.replace(",", " ").split())) for kind, name, sql in tables} | {
+            row
+            for statement in (
+                "SELECT * FROM alembic_version",
+                "SELECT slug, description FROM block_type",
+                "SELECT checksum, version FROM block_schema",
+                "PRAGMA user_version",
+            )
+            for row in database.execute(statement)
+        }
+
+
+def test_database_of_other_versions_is_left_to_prefect(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefect_database, "version", lambda _: "3.9.99")
+    prepare(home)
+    with used(home) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == []

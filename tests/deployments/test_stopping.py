@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.prefect_tables import lay_tables
 
 from catchment.runtime.web_process import WebAddress
 from catchment.settings import Home
@@ -24,7 +25,6 @@ from deployments.server.running import Running, running, starting
 from deployments.sources.deploy import deploy
 from deployments.supervisor import supervisor
 from deployments.supervisor.supervisor import down
-from tests.prefect_tables import lay_tables
 from tests.waiting import PATIENCE, have_exited, until
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
