@@ -49,10 +49,10 @@ async def _work_on_slice(opened: Session, first: int) -> None:
 @ends_with_state
 async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
     """Read and parse every batch of a slice. `first` is the token of the batch that is already claimed."""
-    opened, step = current(sync), cached(normalize_batch, sync)
+    opened = current(sync)
     total: Counter[str] = Counter()
     async for index, token in _claimed(opened, first):
-        total.update(await finished(step, sync, index, token))
+        total.update(await finished(await cached(normalize_batch, opened, token), sync, index, token))
         opened.batches.put_nowait((index, token))
     return dict(total)
 

@@ -41,10 +41,14 @@ def _batch_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
     return f"{sync.source.kind}:{NORMALIZER}:{sync.batch_key(parameters['token'])}:normalize"
 
 
-def cached(step: Task[P, R], sync: int) -> Task[P, R]:
-    """Return the step with the caching policy of the sync's source. 0 days disable caching."""
-    days = current(sync).sync.policy.cache.days
-    return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=days == 0)
+async def cached(step: Task[P, R], opened: Session, token: int) -> Task[P, R]:
+    """Return the step for a batch with the caching policy of the source: 0 days disable caching.
+
+    A result is not used if the items that it speaks of are not stored.
+    """
+    days = opened.sync.policy.cache.days
+    is_stored = days > 0 and await opened.call(opened.sync.is_cached, token)
+    return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=not is_stored)
 
 
 def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:

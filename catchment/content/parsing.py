@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -16,7 +18,8 @@ import orjson
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
-from catchment.content.secret_masking import masked, without_secrets
+from catchment.content.normalize.formats import SOURCE_TEXT
+from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector
 from catchment.model import Document, Item, RawContent, StoredDocument
 
@@ -40,7 +43,10 @@ class ReadTask:
     known: Content | None = None
 
 
-FORMAT = 3
+SHORT = 32 * 1024
+"""Bytes of an encoded document up to which it is extracted with its parse, and waits for its delivery in memory."""
+
+FORMAT = 4
 """The version of the cache entries. Increase it when the fields of an encoded `Read` or its storage change."""
 
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
@@ -53,7 +59,8 @@ class Read:
     `fate` is `parsed` (`document` is set), `unchanged` (the content is the known one), `stored` (the library already has the
     content from another item) or `hashed` (not decided yet). `normalizer` names the code version and the media type, because
     the same bytes of another type give another document. `title` is from the source, else from the content; if it is empty,
-    `name` serves as the title. `document` is encoded.
+    `name` serves as the title. `document` and `extraction` are encoded; only a short document has its extraction already.
+    `seconds`: the time of reading and parsing.
     """
 
     content_hash: str
@@ -64,6 +71,8 @@ class Read:
     fate: Fate
     metadata: Mapping[str, Any] = field(default_factory=dict)
     document: bytes | None = None
+    extraction: bytes | None = None
+    seconds: float = 0.0
 
     @classmethod
     def of_stored(cls, stored: StoredDocument) -> Read:
@@ -87,16 +96,17 @@ class Read:
         return self.content_hash, self.normalizer
 
     def encode(self) -> bytes:
-        """Return a line of JSON followed by the document."""
+        """Return three lines: JSON, the document and the extraction."""
         about = (self.content_hash, self.normalizer, self.title, self.name, self.modified, self.fate, self.metadata)
-        return orjson.dumps(about) + b"\n" + (self.document or b"")
+        return b"\n".join((orjson.dumps((*about, self.seconds)), self.document or b"", self.extraction or b""))
 
     @classmethod
     def decode(cls, data: bytes) -> Read:
         """Return the result that `encode` encoded."""
-        line, _, document = data.partition(b"\n")
-        content_hash, normalizer, title, name, modified, fate, metadata = orjson.loads(line)
-        return cls(content_hash, normalizer, title, name, moment(modified), fate, metadata, document or None)
+        line, document, extraction = data.split(b"\n")
+        content_hash, normalizer, title, name, modified, fate, metadata, seconds = orjson.loads(line)
+        about = (content_hash, normalizer, title, name, moment(modified), fate, metadata)
+        return cls(*about, document or None, extraction or None, seconds)
 
 
 def digest(task: ReadTask) -> bytes:
@@ -106,19 +116,35 @@ def digest(task: ReadTask) -> bytes:
 
 
 def read(task: ReadTask) -> bytes:
-    """Fetch an item and parse it unless its content is the known one; return an encoded `Read`."""
+    """Fetch an item and parse it unless its content is the known one; return an encoded `Read`.
+
+    The extraction of a short document is made at once, because sending the text again would take as long. That of code is not:
+    its parser may crash, which must leave the document.
+    """
+    start = time.perf_counter()
     raw = _fetch(task)
     content_hash = _hash(raw)
     if task.known is not None and content_hash == task.known[0]:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return as_known.encode()
-    return _read(task, raw, content_hash, masked(normalize(raw))).encode()
+    document = masked(normalize(raw))
+    reading = _read(task, raw, content_hash, document)
+    extraction = None
+    if document.media_type not in SOURCE_TEXT and len(reading.document or b"") <= SHORT:
+        # The step `extract` repeats what fails here, and reports it.
+        with suppress(Exception):
+            extraction = _extraction(document)
+    return replace(reading, extraction=extraction, seconds=time.perf_counter() - start).encode()
 
 
 def extract_document(document: bytes) -> bytes:
     """Return the encoded extraction (chunks, links and entities) of an encoded document."""
-    return encode_extraction(without_secrets(extract(decode_document(document))))
+    return _extraction(decode_document(document))
+
+
+def _extraction(document: Document) -> bytes:
+    return encode_extraction(extraction_without_secrets(extract(document), document.text))
 
 
 def _fetch(task: ReadTask) -> RawContent:
@@ -140,17 +166,18 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
     kind = kind_of(raw) if document is None else document.media_type
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
     normalizer = f"{CODE} {kind}{charset}"
-    reading = Read(
+    titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name
+    (title, name), metadata = without_secrets((titles, raw.metadata))
+    return Read(
         content_hash,
         normalizer,
-        raw.title or (document and document.title) or "",
-        PurePosixPath(raw.name).stem or raw.name,
+        title,
+        name,
         moment(raw.metadata.get("sent")) or (document and document.modified) or raw.modified or task.item.modified,
         "unchanged" if (content_hash, normalizer) == task.known else fate,
-        raw.metadata,
+        metadata,
         encode_document(document) if document else None,
     )
-    return without_secrets(reading)
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from catchment.content.secret_checks import LEAST_LENGTH
 from catchment.content.secret_rules import RULES, Scope, SecretRule
-from catchment.model import Document
+from catchment.model import Document, Extraction
 
 _DEEPEST = 100
 _MOST_ROUNDS = 5
@@ -45,6 +45,19 @@ def without_secrets(value: _Value, counts: Counter[str] | None = None) -> _Value
     if mask(texts) == texts:
         return value
     return cast(_Value, _inside(value, Counter() if counts is None else counts, "", 0))
+
+
+def extraction_without_secrets(extraction: Extraction, text: str) -> Extraction:
+    """Return the extraction of a masked text with its secrets masked. What stands in the text is not searched again."""
+    added = {chunk.heading for chunk in extraction.chunks}
+    for link in extraction.links:
+        place = text[link.start : link.end]
+        added.update(part for part in (link.target, link.anchor, link.label) if part not in place)
+    for entity in extraction.entities:
+        place = text[entity.start : entity.end]
+        added.update(part for part in (entity.value, entity.detail) if part not in place)
+    texts = "\n".join(added)
+    return extraction if mask(texts) == texts else without_secrets(extraction)
 
 
 def has_masked_secrets(document: Document) -> bool:

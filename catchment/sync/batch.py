@@ -16,8 +16,7 @@ from typing import TypeVar
 
 from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
-from catchment.content.normalize import NORMALIZER
-from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
+from catchment.content.parsing import CODE, FORMAT, SHORT, Content, Read, ReadTask, digest, extract_document, read
 from catchment.content.raw_store import RawStore
 from catchment.content.redaction import redact
 from catchment.content.secret_masking import has_masked_secrets
@@ -51,8 +50,8 @@ _PATIENCE = 5
 """Multiple of an item's stall limit after which a run that reads only local files counts as stuck."""
 _PATIENCE_WITH_HOSTS = 3_600.0
 """Seconds that a host or its rate limit may delay a run."""
-_KEPT_AT_HAND = 32 * 1024
-"""Larger documents stay in the cache file until delivery instead of in memory."""
+_WORTH_STORING_SECONDS = 0.02
+"""What the parsers fetch and parse in less time is not stored in the cache: that would cost as much as parsing it again."""
 
 
 T = TypeVar("T")
@@ -148,6 +147,11 @@ class OpenBatch:
         versions = "\n".join(f"{job.item_id}:{job.item.version}" for job in self.jobs)
         return hashlib.sha256(versions.encode()).hexdigest()
 
+    def is_cached(self) -> bool:
+        """Return whether every item of the batch that is still to be read is stored in the cache."""
+        unread = [job.id for job in self._unread()]
+        return len(self._cached(unread)) == len(unread)
+
     def normalize(self) -> Figures:
         """Fetch and parse the items that earlier runs have not parsed yet."""
         return self._guarded(OpenBatch._normalize)
@@ -225,7 +229,12 @@ class OpenBatch:
 
     def _extract(self) -> Figures:
         self.normalize()
-        documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
+        documents = {}
+        for r, document in self._documents():
+            if r.extraction is not None:
+                self._extractions[r.content] = r.extraction
+            elif r.content not in self._extractions:
+                documents[r.content] = document
         todo, start = list(documents), time.monotonic()
         for index, outcome in self._bench.parsed(extract_document, list(documents.values())):
             if not isinstance(outcome, Failed):
@@ -234,7 +243,8 @@ class OpenBatch:
             for job in self.jobs:
                 if (reading := self._reads.get(job.id)) and reading.content == todo[index]:
                     self._fail(job, outcome)
-        self._bench.took("extract", start, len(todo))
+        # Those that were extracted with their parse are taken up here.
+        self._bench.took("extract", start, len(self._extractions))
         return {"extracted": len(todo)}
 
     def _deliver(self) -> Figures:
@@ -314,7 +324,7 @@ class OpenBatch:
         fates = Counter(reading.fate for reading in reads.values())
         self._bench.add(parsed=fates["parsed"], reused=fates["stored"])
         for job_id, reading in reads.items():
-            aside = reading.document is not None and len(reading.document) > _KEPT_AT_HAND
+            aside = reading.document is not None and len(reading.document) > SHORT
             self._reads[job_id] = replace(reading, document=None) if aside else reading
 
     def _tasks(self, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
@@ -364,12 +374,16 @@ class OpenBatch:
                         self._fail(job, outcome)
                     continue
                 reading = Read.decode(outcome)
-                if reading.fate == "parsed":
+                if reading.fate == "parsed" and self._is_worth_storing(reading):
                     entries[self._keys[job.id]] = outcome
                 yield job.id, reading
         finally:
             # Even if the sync is stopped, so that the next one finds the parsed items.
             bench.cache.put(entries)
+
+    def _is_worth_storing(self, reading: Read) -> bool:
+        is_quick = reading.seconds < _WORTH_STORING_SECONDS and len(reading.document or b"") <= SHORT
+        return self._bench.fetches_here or not is_quick
 
     def _known_content(self, hashed: Mapping[int, Read]) -> dict[int, Read]:
         """Return the hashed items whose content is unchanged or already stored, with the metadata that a parse would yield."""
@@ -458,7 +472,7 @@ class OpenBatch:
 def _key(job: ClaimedJob) -> str:
     """Return the cache key of a job. It includes the item, because a restored or new ledger may reuse job numbers."""
     item = hashlib.blake2b(f"{job.item.locator}\n{job.item.version}".encode(errors="surrogatepass"), digest_size=12)
-    return f"{job.id}:{item.hexdigest()}:{FORMAT}:{NORMALIZER}"
+    return f"{job.id}:{item.hexdigest()}:{FORMAT}:{CODE}"
 
 
 def forget_done(cache: Cache, ledger: Ledger) -> int:

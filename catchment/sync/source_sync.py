@@ -167,6 +167,10 @@ class SourceSync:
         """Return the key of a batch (`OpenBatch.key`)."""
         return self._open[token].key
 
+    def is_cached(self, token: int) -> bool:
+        """Return whether all of a batch is stored already (`OpenBatch.is_cached`)."""
+        return self._open[token].is_cached()
+
     def normalize(self, token: int) -> dict[str, int]:
         """Fetch and parse a batch."""
         with self._share.step(self._bench.deadline):

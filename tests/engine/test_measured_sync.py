@@ -58,7 +58,10 @@ def test_stages_are_measured_for_each_item(home: Home, folder: Path) -> None:
     assert figures(home, catalogue.SAVE_TO_FOUND) == {}
 
 
-def test_documents_that_a_stopped_run_parsed_are_hits_of_the_cache(home: Home, folder: Path) -> None:
+def test_documents_that_a_stopped_run_parsed_are_hits_of_the_cache(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.sync.batch._WORTH_STORING_SECONDS", 0)
     with opened(home, folder) as sync:
         sync.discover()
         token = sync.claim(10)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from catchment.content.parsing import Read, ReadTask, digest, read
+from catchment.content import parsing
+from catchment.content.parsing import SHORT, Read, ReadTask, digest, extract_document, read
 from catchment.model import Item, RawContent
 
 
@@ -42,3 +43,29 @@ def test_date_of_the_message_precedes_that_in_the_file() -> None:
         assert (
             Read.decode(read(ReadTask(item, b"", RawContent(written, "a.md", metadata=metadata)))).modified == expected
         )
+
+
+def _read(data: bytes, name: str) -> Read:
+    return Read.decode(read(ReadTask(Item("a", "", "1"), b"", RawContent(data, name))))
+
+
+def test_short_document_is_extracted_with_its_parse() -> None:
+    reading = _read(b"# Weir\n\nSee [[Mill]], #water, due 2024-05-06.\n", "weir.md")
+    assert reading.document is not None
+    assert reading.extraction == extract_document(reading.document)
+
+
+@pytest.mark.parametrize(("data", "name"), [(b"weir " * SHORT, "weir.md"), (b"def weir():\n    pass\n", "weir.py")])
+def test_long_document_and_code_are_extracted_later(data: bytes, name: str) -> None:
+    reading = _read(data, name)
+    assert reading.document is not None
+    assert reading.extraction is None
+
+
+def test_extraction_that_fails_leaves_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "extract", lambda _: 1 / 0)
+    reading = _read(b"weir", "weir.md")
+    assert reading.document is not None
+    assert reading.extraction is None
+    with pytest.raises(ZeroDivisionError):
+        extract_document(reading.document)

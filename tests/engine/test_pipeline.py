@@ -98,6 +98,13 @@ def test_second_sync_of_an_unchanged_folder_reads_no_file(
     assert summary["listed"] == summary["succeeded"] == 0
 
 
+@pytest.fixture
+def costly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each item takes long enough to be stored when it is parsed."""
+    monkeypatch.setattr("catchment.sync.batch._WORTH_STORING_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("costly")
 def test_parsed_items_are_not_reread_after_a_downstream_failure(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,9 +130,27 @@ def _disk_full(*_arguments: object) -> None:
     raise LedgerUnavailable("the disk is full; make room and sync again")
 
 
-def test_killed_sync_resumes_and_parses_no_item_twice(
+@pytest.mark.usefixtures("costly")
+def test_killed_sync_resumes_and_parses_no_costly_item_twice(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
+    _kill_after_two_batches(home, folder)
+    assert full_sync(home, folder)["succeeded"] == 60
+    assert set(reads().values()) == {1}
+    assert ledger(home).check(deep=True) == []
+
+
+def test_killed_sync_parses_quick_items_of_open_batches_again(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.sync.batch._WORTH_STORING_SECONDS", 60)
+    _kill_after_two_batches(home, folder)
+    assert full_sync(home, folder)["succeeded"] == 60
+    assert sorted(reads().values()) == [1] * 20 + [2] * 40
+    assert ledger(home).check(deep=True) == []
+
+
+def _kill_after_two_batches(home: Home, folder: Path) -> None:
     for n in range(60):
         (folder / f"note {n}.md").write_text(f"Note number {n}")
     child = os.fork()
@@ -140,10 +165,6 @@ def test_killed_sync_resumes_and_parses_no_item_twice(
     os.waitpid(child, 0)
     counts = ledger(home).queue.counts()["papers"]
     assert counts["running"] == 40
-    summary = full_sync(home, folder)
-    assert summary["succeeded"] == 60
-    assert set(reads().values()) == {1}
-    assert ledger(home).check(deep=True) == []
 
 
 def test_transient_failure_is_retried_and_leaves_no_trace(

@@ -225,6 +225,7 @@ def test_busy_ledger_before_a_sync_is_reported(window: Window, folder: Path, mon
 def test_step_completed_before_a_failure_is_cached(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("catchment.sync.batch._WORTH_STORING_SECONDS", 0)
     (folder / "a.md").write_text("A")
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "deliver", _disk_full)
@@ -237,10 +238,14 @@ def test_step_completed_before_a_failure_is_cached(
     assert ledger.check() == []
 
 
-def test_killed_sync_continues_with_a_cached_batch(window: Window, folder: Path, home: Home) -> None:
+@pytest.mark.parametrize(("worth_storing", "again"), [(0, "Cached"), (9, "Completed")])
+def test_killed_sync_continues_with_what_was_stored(
+    window: Window, folder: Path, home: Home, worth_storing: int, again: str
+) -> None:
     (folder / "a.md").write_text("A")
     killing = (
         "import os, sys; from tests.flows import test_sync as flows; from catchment.ledger.jobs.queue import Queue\n"
+        f"from catchment.sync import batch; batch._WORTH_STORING_SECONDS = {worth_storing}\n"
         "Queue.deliver = lambda *_: os.kill(os.getpid(), 9); flows.sync('killed', flows.Path(sys.argv[1]))"
     )
     address = {"PREFECT_API_URL": window.url, "PREFECT_API_AUTH_STRING": window.login}
@@ -249,7 +254,7 @@ def test_killed_sync_continues_with_a_cached_batch(window: Window, folder: Path,
     assert died.returncode == -signal.SIGKILL
     assert sync("killed", folder).is_completed()
     tasks = window.tasks(window.run_of("killed")["id"], 2)
-    assert [task["state"]["name"] for task in tasks] == ["Cached", "Completed"]
+    assert [task["state"]["name"] for task in tasks] == [again, "Completed"]
 
 
 def test_step_that_waited_for_the_ledger_shows_its_attempts(
