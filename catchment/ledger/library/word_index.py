@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -196,12 +197,13 @@ def tags_and_folders(reading: Reading, which: ColumnElement[bool]) -> dict[Table
         .join(documents, documents.c.content_id == entities.c.content_id)
         .where(entities.c.kind == EntityKind.TAG.value)
     )
+    folded = cache(folded_path)
     its_folders = select(items.c.container, *columns).join(documents, documents.c.item_id == items.c.id)
     return {
         table: {
             (name, *document)
             for value, *document in reading.execute(statement.where(which, documents.c.removed_at.is_(None)))
-            for name in accumulate(folded_path(value).split("/"), "{}/{}".format)
+            for name in accumulate(folded(value).split("/"), "{}/{}".format)
             if name
         }
         for table, statement in ((doc_tags, its_tags), (doc_folders, its_folders))
@@ -240,7 +242,9 @@ def _as_tsvector(texts: Sequence[str]) -> tuple[str, int]:
 
 def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return rows of an ID and texts with the texts folded."""
-    return [(row[0], *map(fold, row[1:])) for row in rows]
+    # Headings and properties repeat; the last text of a row, a passage or a path, does not.
+    fold_once = cache(fold)
+    return [(row[0], *map(fold_once, row[1:-1]), fold(row[-1])) for row in rows]
 
 
 def _as_one(row: tuple[Any, ...]) -> tuple[int, str]:
