@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from catchment.ledger.db import checkpoints
 from catchment.ledger.db.checkpoints import Checkpoints
 from catchment.ledger.db.database import Store
+from tests.ledger.world import World, note
 
 _MEGABYTE = 1 << 20
+_PROMPT_SECONDS, _PATIENCE = 20, 60
 
 
 @pytest.fixture
@@ -100,8 +103,58 @@ def test_reader_of_an_old_snapshot_only_delays_the_log_reset(
     assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (200 * 64,)
 
 
+def test_long_log_is_emptied_and_a_short_one_kept(store: Store, file: Path, somebody_else: sqlite3.Connection) -> None:
+    _commit(store, 2)
+    store.cut_log()
+    assert _log_bytes(file) > 2 * _MEGABYTE
+    _commit(store, 20)
+    store.cut_log()
+    assert _log_bytes(file) == 0
+    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (22 * 64,)
+
+
+def test_end_of_a_large_sync_empties_the_log(sqlite_world: World) -> None:
+    file = Path(sqlite_world.url.removeprefix("sqlite:///"))
+    sqlite_world.ingest(note("long.md"), text="word " * _MEGABYTE)
+    assert _log_bytes(file) > 5 * _MEGABYTE
+    sqlite_world.ledger.syncs.end(sqlite_world.sync.id, "completed", {})
+    assert _log_bytes(file) == 0
+
+
+def test_log_that_is_in_use_is_cut_by_a_later_commit(
+    store: Store, file: Path, somebody_else: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_READERS_SECONDS", _PATIENCE)
+    _commit(store, 25)
+    somebody_else.execute("BEGIN")
+    somebody_else.execute("SELECT count(*) FROM kept").fetchone()
+    begun = time.monotonic()
+    store.cut_log()
+    assert time.monotonic() - begun < _PROMPT_SECONDS
+    assert _log_bytes(file) > 25 * _MEGABYTE
+    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (25 * 64,)
+    somebody_else.execute("COMMIT")
+    _commit(store, 1)
+    assert _log_bytes(file) < 5 * _MEGABYTE
+
+
+def test_cutting_the_log_does_not_wait_for_a_writer(
+    store: Store, file: Path, somebody_else: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_READERS_SECONDS", _PATIENCE)
+    _commit(store, 25)
+    somebody_else.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    store.cut_log()
+    assert time.monotonic() - begun < _PROMPT_SECONDS
+    somebody_else.execute("COMMIT")
+    store.cut_log()
+    assert _log_bytes(file) == 0
+
+
 def test_failed_checkpoint_does_not_fail_the_commit(tmp_path: Path) -> None:
     (tmp_path / "no folder").touch()
-    checkpoints = Checkpoints(tmp_path / "no folder" / "ledger.db")
+    unusable = Checkpoints(tmp_path / "no folder" / "ledger.db")
     for _ in range(100):
-        checkpoints.committed()
+        unusable.committed()
+    unusable.cut()

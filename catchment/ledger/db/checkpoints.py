@@ -13,6 +13,8 @@ LONG_PAGES = 8_192
 _COMMITS = 32
 """Commits between checkpoints. Every 32nd takes up to 40 ms longer; without them, overlapping readers let the log grow."""
 _READERS_SECONDS = 0.5
+SHORT_BYTES = 4 << 20
+"""Length to which the log is truncated when it restarts (`journal_size_limit`), since it otherwise stays at its longest."""
 
 
 def log_of(file: Path) -> Path:
@@ -34,7 +36,7 @@ class Checkpoints:
         if self._commits % _COMMITS:
             return
         # A full disk or a damaged page is reported by the next commit. This one has succeeded.
-        with contextlib.suppress(sqlite3.Error), self._connection() as database:
+        with contextlib.suppress(sqlite3.Error), self._connection(_READERS_SECONDS) as database:
             _busy, pages, _moved = _checkpoint(database, "PASSIVE")
             if pages >= self._restart_at:
                 # Overlapping readers prevent the log from restarting, so wait for them here. A slower reader is awaited only
@@ -42,13 +44,23 @@ class Checkpoints:
                 busy, pages, _moved = _checkpoint(database, "RESTART")
                 self._restart_at = LONG_PAGES + (pages if busy else 0)
 
+    def cut(self) -> None:
+        """Empty a long log. A reader or writer that needs it is not awaited: it is truncated when it restarts."""
+        # As above, the next commit reports problems of the disk.
+        with contextlib.suppress(OSError, sqlite3.Error):
+            if log_of(self._file).stat().st_size > SHORT_BYTES:
+                with self._connection(0) as database:
+                    # The first moves the pages without a lock. The second, which blocks writers, has nothing left to move.
+                    _checkpoint(database, "PASSIVE")
+                    _checkpoint(database, "TRUNCATE")
+
     def settle(self) -> None:
         """Checkpoint all committed pages now, and empty the log unless a slow reader needs it. Raises sqlite3.Error."""
-        with self._connection() as database:
+        with self._connection(_READERS_SECONDS) as database:
             _checkpoint(database, "TRUNCATE")
 
-    def _connection(self) -> closing[sqlite3.Connection]:
-        return closing(sqlite3.connect(self._file, timeout=_READERS_SECONDS, isolation_level=None))
+    def _connection(self, patience: float) -> closing[sqlite3.Connection]:
+        return closing(sqlite3.connect(self._file, timeout=patience, isolation_level=None))
 
 
 def _checkpoint(database: sqlite3.Connection, mode: str) -> tuple[int, int, int]:

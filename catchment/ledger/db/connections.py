@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.util import LRUCache
 
 from catchment.errors import BadInput, TookTooLong
-from catchment.ledger.db.checkpoints import LONG_PAGES, log_of
+from catchment.ledger.db.checkpoints import LONG_PAGES, SHORT_BYTES, log_of
 from catchment.ledger.db.driver_errors import TOO_LONG
 from catchment.ledger.db.folding import fold
 from catchment.runtime import addresses, atomic_files
@@ -148,7 +148,7 @@ def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
             "cache_size = -16000",
             "temp_store = MEMORY",
             f"wal_autocheckpoint = {LONG_PAGES}",
-            "journal_size_limit = 67108864",
+            f"journal_size_limit = {SHORT_BYTES}",
         ):
             connection.execute(f"PRAGMA {pragma}")
 

@@ -346,6 +346,11 @@ class Store:
             with translated():
                 self._checkpoints.settle()
 
+    def cut_log(self) -> None:
+        """Empty a long log of the SQLite file, unless another process needs it. Never waits."""
+        if self._checkpoints:
+            self._checkpoints.cut()
+
     def alone(self) -> Store:
         """Return the same database with a single connection and, on SQLite, an exclusive lock. Never waits."""
         return Store(self.url, self._clock, alone=True, home=self._home)

@@ -157,6 +157,8 @@ class Syncs:
                 held = update(sources).where(of_source, sources.c.state == "active")
                 if writing.execute(held.values(state="held", state_reason=error)).rowcount:
                     writing.record("held", actor=f"sync:{sync_id}", source_id=open_sync.source_id, reason=error)
+        # Nothing may write for long after the first sync of a source, and its log has up to 64 MB.
+        self._store.cut_log()
 
     def is_open(self, sync_id: int) -> bool:
         """Return whether the sync is still open."""
