@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from catchment.content.disposable_file import DisposableFile, rows_of
+from catchment.errors import HomeUnavailable
 
 _DIGEST_BYTES = 16
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
@@ -49,6 +51,13 @@ class Cache(DisposableFile):
         """Delete all entries and overwrite their bytes in the file and its log. May be called again."""
         self._with_database(_clear)
         self.erase()
+
+    def close(self) -> None:
+        """Return the space of delivered items to the disk if it is most of the file, and close the file."""
+        # If the disk is full or another process is writing, the next close does this.
+        with suppress(HomeUnavailable):
+            self.shrink()
+        super().close()
 
 
 def _put(database: sqlite3.Connection, entries: Mapping[str, bytes]) -> None:

@@ -46,6 +46,11 @@ class DisposableFile:
         """Overwrite the bytes of deleted entries in the file and its log. May be called again."""
         self._with_database(_erase)
 
+    def shrink(self) -> None:
+        """Return free pages to the disk if they are more than half of the file."""
+        if file_size(self._path) > 2 * self._with_database(used_bytes):
+            self.erase()
+
     def close(self) -> None:
         """Close the file once other threads have finished their call. May be called again."""
         # A cancelled sync does not stop its threads, and SQLite crashes if its file is closed during a call.
@@ -92,6 +97,14 @@ def rows_of(database: sqlite3.Connection, statement: str, values: Sequence[Any])
     for start in range(0, len(values), _AT_ONCE):
         part = values[start : start + _AT_ONCE]
         yield from database.execute(statement.format(",".join("?" * len(part))), part)
+
+
+def used_bytes(database: sqlite3.Connection) -> int:
+    """Return the bytes of a database file without its free pages."""
+    pages, free, each = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * each)
 
 
 def file_size(path: Path) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from catchment.content.disposable_file import DisposableFile, file_size, rows_of
+from catchment.content.disposable_file import DisposableFile, rows_of, used_bytes
 from catchment.model import Item, RawContent
 
 SPARED_BYTES = 500_000_000
@@ -101,8 +101,7 @@ class RawStore(DisposableFile):
         Free pages are used again; if they are more than half of the file, they are returned to the disk.
         """
         self._with_database(lambda database: _drop(database, _surplus(database, self.most_bytes, set(unneeded))))
-        if file_size(self._path) > 2 * self._with_database(_used):
-            self.erase()
+        self.shrink()
 
 
 def _header(raw: RawContent) -> bytes:
@@ -151,14 +150,7 @@ def _put(
     with database:
         database.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", blobs.items())
         database.executemany("INSERT OR REPLACE INTO items (item_id, hash, header, seal) VALUES (?, ?, ?, ?)", rows)
-    return _used(database)
-
-
-def _used(database: sqlite3.Connection) -> int:
-    pages, free, each = (
-        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-    )
-    return int((pages - free) * each)
+    return used_bytes(database)
 
 
 def _samples(database: sqlite3.Connection, item_ids: set[int]) -> list[bytes]:
@@ -178,7 +170,7 @@ def _drop(database: sqlite3.Connection, item_ids: Collection[int]) -> None:
 
 def _surplus(database: sqlite3.Connection, most_bytes: int, unneeded: set[int]) -> list[int]:
     """Return the items to delete, so that there is room for new content."""
-    if _used(database) <= most_bytes:
+    if used_bytes(database) <= most_bytes:
         return []
     rows = sorted(database.execute(_SIZED), key=lambda row: row[0] in unneeded)
     counted: set[bytes] = set()

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from catchment.content.cache import Cache
+from catchment.content.disposable_file import file_size
 from catchment.errors import HomeUnavailable
 
 
@@ -55,6 +57,31 @@ def test_dropped_entries_are_absent(tmp_path: Path) -> None:
     assert again.get(["a", "b"]) == {"b": b"2"}
     again.close()
     cache.close()
+
+
+def test_closing_returns_the_space_of_dropped_entries(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    entries = {f"key {n}": b"12345678" * 100 for n in range(1_000)}
+    with closing(Cache(path)) as other:
+        cache = Cache(path)
+        cache.put(entries | {"a": b"1"})
+        cache.drop(entries.keys())
+        assert file_size(path) > 500_000
+        cache.close()
+        cache.close()
+        assert file_size(path) < 50_000
+        assert other.get(["a"]) == {"a": b"1"}
+
+
+def test_closing_is_not_prevented_by_another_process_that_writes(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache.db")
+    entries = {f"key {n}": b"12345678" * 100 for n in range(1_000)}
+    cache.put(entries)
+    cache.drop(entries.keys())
+    cache._with_database(lambda database: database.execute("PRAGMA busy_timeout = 100"))
+    with closing(sqlite3.connect(tmp_path / "cache.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        cache.close()
 
 
 def test_damaged_file_is_discarded(tmp_path: Path) -> None:
@@ -143,6 +170,7 @@ def test_closing_during_a_concurrent_write_does_not_crash(tmp_path: Path) -> Non
 import threading, time
 from pathlib import Path
 from catchment.content.cache import Cache
+from catchment.content.disposable_file import file_size
 from catchment.errors import HomeUnavailable
 
 def write(cache):
