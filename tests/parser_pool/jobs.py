@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 
 from catchment.errors import ParseError, RateLimited
 from catchment.parser_pool import progress
+
+_mappings: list[mmap.mmap] = []
 
 
 def double(number: int) -> int:
@@ -171,6 +174,16 @@ def _garble() -> None:
 
 def grow(megabytes: int) -> int:
     return len(b"x" * (megabytes << 20)) >> 20
+
+
+def map_file(path: str) -> int:
+    """Map a file for the life of the process and read it, as a library is. Returns the process ID."""
+    with Path(path).open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    _mappings.append(mapping)
+    sum(mapping[:: mmap.PAGESIZE])
+    time.sleep(0.03)  # after a shorter task, the memory is not looked at
+    return os.getpid()
 
 
 def mark_and_return_a_megabyte(path: str) -> bytes:

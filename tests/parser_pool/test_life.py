@@ -53,6 +53,15 @@ def test_a_worker_that_has_grown_is_replaced(pool: ParserPool) -> None:
         assert [size for _, size in one.run(jobs.grow, [10, 10], Limits())] == [10, 10]
 
 
+def test_worker_that_maps_a_large_library_is_kept(tmp_path: Path) -> None:
+    """The library that reads a PDF has 100 MB: each file once had a process of its own."""
+    with (tmp_path / "library").open("wb") as file:
+        file.truncate(100 << 20)
+    with ParserPool(1) as one:
+        processes = [pid for _, pid in one.run(jobs.map_file, [f"{tmp_path / 'library'}"] * 3, Limits())]
+    assert len(set(processes)) == 1
+
+
 def test_two_threads_share_one_pool_and_get_their_own_results(pool: ParserPool) -> None:
     def double_all(start: int) -> dict[int, int | Failed]:
         return dict(pool.run(jobs.double, range(start, start + 2_000), Limits()))
