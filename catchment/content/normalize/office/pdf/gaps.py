@@ -17,7 +17,9 @@ _WORD = re.compile(r"\S+")
 
 def divided(text: str, plain: str, parts: Callable[[], Iterable[list[str]]]) -> str:
     """Return the text of xberg with spaces in joined words. `parts` has words with wide gaps between, `plain` all words."""
-    joined = _joined(set(text.split()) - set(plain.split()), map(str.split, plain.splitlines()))
+    unspaced = "".join(plain.split())
+    words = {word for word in set(text.split()) - set(plain.split()) if word in unspaced}
+    joined = _joined(words, map(str.split, plain.splitlines()))
     joined = _joined(set(joined), parts()) if joined else joined
     return _WORD.sub(lambda word: joined.get(word[0], word[0]), text) if joined else text
 
