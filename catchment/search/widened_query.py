@@ -86,8 +86,9 @@ class WidenedQuery:
 
 def understand(typed: Query, vocabulary: Vocabulary) -> WidenedQuery:
     """Widen a query and determine its kind."""
-    languages = vocabulary.languages() | {_DEFAULT}
     terms = [term for group in typed.wanted for term in group]
+    # A list of a tag or a folder needs none. In a large library, they take longer than the list.
+    languages = vocabulary.languages() | {_DEFAULT} if terms else set[str]()
     grammar = spoken([term.words for term in terms], languages)
     literal = _literal(terms)
     is_sentence = literal not in {"phrase", "prefix"} and _is_sentence(typed, grammar)

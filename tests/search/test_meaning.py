@@ -206,6 +206,12 @@ def test_lone_rare_stop_word_counts(query: str, subject: list[str]) -> None:
     assert [group[0].text for group in asked.query.wanted] == subject
 
 
+def test_list_of_a_tag_reads_no_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(_German, "languages")
+    asked = understand(parse("tag:river", {}, NOW), cast(Vocabulary, _German()))
+    assert (asked.query.wanted, asked.words) == ((), ())
+
+
 def test_sentence_finds_documents_without_all_its_words(ask: Asked) -> None:
     by_words = ask("what leaks through the ceiling when storms come", Lanes.WORDS)
     assert (items(by_words), by_words.is_partial) == (["Roof.md"], True)
