@@ -75,7 +75,7 @@ docs: setup      ## the documents as a site in build/site, each link checked; re
 	@rm -rf build/docs && mkdir -p build/docs && cp -r --parents *.md LICENSE docs tests/hazards/RESULTS.md build/docs
 	@build/docs-venv/bin/zensical build --clean --strict
 
-bench: setup     ## speed and memory beside a bare loop, what search finds, and from a save to a search (ARGS=--quick)
+bench: setup     ## speed and memory beside a bare loop and pdftotext, what search finds, and from a save to a search (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
 	$(BIN)/python -m benchmarks.relevance
 	$(BIN)/python -m benchmarks.latency
@@ -88,7 +88,7 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.rollups 60
 	$(BIN)/python -m benchmarks.scale $(ARGS)
 
-bench-peers: setup ## the same notes by `catchment sync`, dlt into DuckDB and CocoIndex, which are installed into build/ (ARGS=2000)
+bench-peers: setup ## the same notes by `catchment sync`, dlt into DuckDB and CocoIndex, which are installed into build/; PDFs by Recoll (ARGS=2000)
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/peers-venv
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python build/peers-venv/bin/python -r benchmarks/peers/requirements.txt
 	$(BIN)/python -m benchmarks.peers $(ARGS)

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import create_engine
 
+from benchmarks import documents
 from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
 from benchmarks.system import started
@@ -25,7 +26,7 @@ from tests.postgres_server import PostgresServer, is_installed
 
 _CHANGED_EVERY = 67
 """Every 67th note: 1.5 %."""
-_WALK, _ALONE, _PREFECT = "bare walk, every file's stat", "the engine alone", "through Prefect"
+_WALK, ALONE, _PREFECT = "bare walk, every file's stat", "the engine alone", "through Prefect"
 _DOCUMENTATION = (Path("/usr/share/doc"), Path(sysconfig.get_path("purelib")))
 _TEXTS = frozenset({".md", ".rst", ".txt", ".html"})
 _MOST_TEXTS = 3_000
@@ -53,13 +54,13 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
         prefect = python("benchmarks.through_prefect", home.path, "obsidian", "notes")
         yield Comparison(
             f"Nothing changed in {notes:,} notes",
-            [Case(_WALK, bare), Case(_ALONE, engine), Case(_PREFECT, prefect)],
+            [Case(_WALK, bare), Case(ALONE, engine), Case(_PREFECT, prefect)],
         )
         yield Comparison(
             f"1.5 % changed of {notes:,} notes",
             [
                 Case(_WALK, bare),
-                Case(_ALONE, engine, prepare=editor(vault, notes)),
+                Case(ALONE, engine, prepare=editor(vault, notes)),
                 Case(_PREFECT, prefect, prepare=editor(vault, notes)),
             ],
         )
@@ -70,6 +71,7 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
         add("local_files", tree, "documentation")
         title = f"First ingest of {files:,} files of documentation that were found on this machine"
         yield _first(title, "local_files", tree, "documentation", home, alone)
+        yield from _pdfs(place / "documents", home, alone)
         yield _scaling(place, notes, home)
     yield from _many_files(place, notes * 10)
     yield _claims(place, notes * 10)
@@ -86,10 +88,31 @@ def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Ho
         title,
         [
             Case("bare loop", python("benchmarks.bare", "ingest", folder, database), prepare=remover(database)),
-            Case(_ALONE, python("benchmarks.engine", kind, folder, alone.path), prepare=forget(alone)),
+            Case(ALONE, python("benchmarks.engine", kind, folder, alone.path), prepare=forget(alone)),
             Case(_PREFECT, python("benchmarks.through_prefect", home.path, kind, name), prepare=forget(home)),
             Case("at the command", by_command("sync", name, "--wait"), prepare=forget(home)),
         ],
+    )
+
+
+def _pdfs(folder: Path, home: Home, alone: Home) -> Iterator[Comparison]:
+    """Yield the first ingest of PDFs, if the program of the baseline is installed."""
+    if not documents.require("pdftotext", "poppler-utils"):
+        return
+    size = documents.generate(folder, documents.COUNT)
+    add("local_files", folder, "documents")
+    yield Comparison(
+        f"First ingest of {documents.COUNT} PDFs ({size / 1e6:.1f} MB)",
+        [
+            Case("pdftotext, file by file", python("benchmarks.documents", folder)),
+            Case(ALONE, python("benchmarks.engine", "local_files", folder, alone.path), prepare=forget(alone)),
+            Case(
+                _PREFECT,
+                python("benchmarks.through_prefect", home.path, "local_files", "documents"),
+                prepare=forget(home),
+            ),
+        ],
+        rounds=3,
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers [NOTES]`: Catchment beside dlt and CocoIndex, each with its built-in abilities.
+"""`python -m benchmarks.peers [NOTES]`: Catchment beside dlt, CocoIndex and, for PDFs, Recoll, each with its own abilities.
 
 Each run is a new process, measured from its start to its exit. The bare loop stores everything anew in each step. The
 programs of the others are in benchmarks/peers; `make bench-peers` installs what they need into build/peers-venv.
@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.comparisons import add, by_command, editor, forget, python, remover
+from benchmarks import documents
+from benchmarks.comparison_table import show
+from benchmarks.comparisons import ALONE, add, by_command, editor, forget, python, remover
 from benchmarks.measure import Case, Result, hardware, in_turn
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
@@ -45,8 +47,35 @@ def main(notes: int) -> None:
             add("obsidian", vault, "notes")
             steps = {"first": first, "no change": later, "1.5 % changed": changed}
             measured = {step: in_turn(cases, 2) for step, cases in steps.items()}
+            pdfs = _pdfs(place, home)
     print(f"{notes:,} notes ({size / 1e6:.1f} MB): seconds, × bare loop")
     _show(measured, notes)
+    if pdfs:
+        show(f"First ingest of {documents.COUNT} PDFs", pdfs)
+
+
+def _pdfs(place: Path, home: Home) -> list[Result]:
+    """Measure the first ingest of PDFs; nothing if one of the others is not installed."""
+    if not (documents.require("pdftotext", "poppler-utils") and documents.require("recollindex", "recollcmd")):
+        return []
+    folder, recoll, alone = place / "documents", place / "recoll", Home(place / "alone")
+    documents.generate(folder, documents.COUNT)
+    add("local_files", folder, "documents")
+    empty_recoll = _emptier(recoll)
+
+    def configure() -> None:
+        empty_recoll()
+        (recoll / "recoll.conf").write_text(f"topdirs = {folder}\n")
+
+    return in_turn(
+        [
+            Case("pdftotext, file by file", python("benchmarks.documents", folder)),
+            Case(ALONE, python("benchmarks.engine", "local_files", folder, alone.path), forget(alone)),
+            Case("catchment sync", by_command("sync", "documents", "--wait"), forget(home)),
+            Case("recollindex", python("benchmarks.command", "recollindex", "-c", recoll), configure),
+        ],
+        2,
+    )
 
 
 def _emptier(state: Path) -> Callable[[], None]:
