@@ -145,9 +145,9 @@ def _parts(server: Running, save: Save) -> dict[str, float] | None:
         if run is None:
             return None
         event = max((at for at in _events(client, save) if at < _at(run["created"])), default=save.saved)
-        tasks = {"flow_runs": {"id": {"any_": [run["id"]]}}, "task_runs": {"name": {"any_": ["discover"]}}}
-        (discover,) = client.post("/task_runs/filter", json=tasks).raise_for_status().json()
-    moments = [save.saved, event, *map(_at, (run["created"], run["start_time"], discover["end_time"])), save.found]
+        subflows = {"flow_runs": {"parent_flow_run_id": {"any_": [run["id"]]}}, "sort": "START_TIME_ASC", "limit": 1}
+        (normalize,) = client.post("/flow_runs/filter", json=subflows).raise_for_status().json()
+    moments = [save.saved, event, *map(_at, (run["created"], run["start_time"], normalize["start_time"])), save.found]
     return {part: after - before for part, before, after in zip(_PARTS, moments, moments[1:], strict=False)}
 
 

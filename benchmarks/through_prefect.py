@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.measure import LOOK, Peak
 from catchment.settings import Home
 from deployments.runs.runs import start_sync, wait
-from deployments.server.client import Client, api
+from deployments.server.client import api
 from deployments.server.running import Running, running
 
 
@@ -29,25 +29,12 @@ def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
         raise SystemExit(f"the run ended {view.state_name}: {view.message}")
     with api(server) as client:
         run = client.get(f"/flow_runs/{view.id}").raise_for_status().json()
-        listing = _discover_seconds(client, view.id)
     created, started, ended = (datetime.fromisoformat(run[key]) for key in ("created", "start_time", "end_time"))
     return {
         "seconds": (ended - started).total_seconds(),
         "created_to_end": (ended - created).total_seconds(),
-        "discover": listing,
         "run_mb": memory.mb,
     }
-
-
-def _discover_seconds(client: Client, run: str) -> float:
-    """Return the duration of the listing. Prefect stores task runs with a short delay."""
-    query = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"name": {"any_": ["discover"]}}}
-    for _ in range(50):
-        found = client.post("/task_runs/filter", json=query).raise_for_status().json()
-        if found and found[0]["end_time"]:
-            return float(found[0]["total_run_time"])
-        time.sleep(0.2)
-    raise SystemExit("the run has no finished task `discover`")
 
 
 if __name__ == "__main__":
