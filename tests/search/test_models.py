@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from catchment.errors import BadInput, MeaningOff, ModelChanged
@@ -61,6 +62,11 @@ def test_builtin_model_accepts_any_text(model: Model) -> None:
     assert all(isinstance(vector, bytes) and len(vector) == 512 for vector in vectors)
     assert math.hypot(*model.query("\ud800")) == pytest.approx(1, abs=1e-3)
     assert model.passages([]) == []
+
+
+def test_rows_on_disk_are_those_of_the_table() -> None:
+    table = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    assert builtin._RowsOnDisk(table)[np.array([3, 0, 3])].tolist() == table[[3, 0, 3]].tolist()
 
 
 def test_damaged_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
