@@ -205,7 +205,9 @@ class _Supervisor:
         self._server = (
             service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()]) if listening else None
         )
-        self._worker = service("worker", *_WORKER)
+        # The worker imports while the server does, and waits until the other end of this pipe is closed.
+        gate, self._gate = os.pipe()
+        self._worker = service("worker", *_WORKER, str(gate), passed=[gate])
         self._health = service("health", *_HEALTH)
         of_web = {name: value for name, value in environment.items() if name != "PREFECT_API_AUTH_STRING"}
         page_port = of_page[0].getsockname()[1]
@@ -233,6 +235,9 @@ class _Supervisor:
         try:
             if self._server:
                 self._start_server(self._server)
+                self._worker.start()
+                import deployments.sources.deploy  # noqa: F401 - takes half a second, and the server takes longer
+
                 self._await_service(self._answers, "the Prefect server", self._server)
                 note_block_types(self._home)
             while not self._end.is_made() and not self._is_homeless():
@@ -278,10 +283,13 @@ class _Supervisor:
             self._open_page()
 
     def _open(self) -> None:
-        """Start the worker, which corrects the states of runs before it takes any."""
+        """Let the worker begin, which corrects the states of runs before it takes any."""
         ensure_pool(self._state, membership.queues if (membership := Membership.of(self._home)) else ())
         if self._server and (back := follow_clock(self._state)):
             self._announce(f"the clock was set back by at least {back:.0f} s while Catchment was stopped")
+        if self._gate:
+            os.close(self._gate)
+            self._gate = 0
         if not self._worker.process:
             self._worker.start()
         self._await_service(self._is_worker_online, "the worker", self._worker)

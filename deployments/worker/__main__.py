@@ -1,10 +1,12 @@
-"""The worker process: `python -P -m deployments.worker`, started by `catchment up`."""
+"""The worker process: `python -P -m deployments.worker [FD]`, started by `catchment up`. Waits until the pipe FD is closed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import sys
 
 from prefect.logging import get_logger
 
@@ -19,6 +21,9 @@ from deployments.worker.worker import WarmWorker
 def main() -> None:
     """Serve the work pool of this home until SIGTERM or Ctrl-C."""
     become_child("worker")
+    for gate in map(int, sys.argv[1:]):
+        os.read(gate, 1)
+        os.close(gate)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve())
 
