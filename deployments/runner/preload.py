@@ -7,8 +7,11 @@ import importlib.util
 import os
 import pkgutil
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from uuid import UUID
 
 from pydantic import BaseModel
 
@@ -63,10 +66,23 @@ def complete_models() -> None:
 
 
 def silence_runs() -> None:
-    """Let runs send no heartbeats: the worker knows which runs live. Each takes a thread and 8 rows in Prefect's database."""
-    from prefect.flow_engine import BaseFlowRunEngine
+    """Let runs send no heartbeats: the worker knows which runs live. Each takes a thread and 8 rows in Prefect's database.
 
-    BaseFlowRunEngine.heartbeat_seconds = None  # type: ignore[method-assign, assignment]
+    Nor have they a thread and a connection each to hear that they are suspended, which the runner hears for all of them; and
+    the lease of their slot, which is new and lasts five minutes, is renewed later.
+    """
+    from prefect import flow_engine
+    from prefect.concurrency import _leases
+
+    renew = _leases._lease_renewal_loop
+
+    def renew_later(lease_id: UUID, lease_duration: float, stop_event: threading.Event) -> None:
+        if not stop_event.wait(lease_duration / 2):
+            renew(lease_id, lease_duration, stop_event)
+
+    flow_engine.BaseFlowRunEngine.heartbeat_seconds = None  # type: ignore[method-assign, assignment]
+    vars(flow_engine)["observe_flow_run_suspension"] = lambda *_: nullcontext()
+    _leases._lease_renewal_loop = renew_later
 
 
 class SourceFiles:

@@ -22,7 +22,9 @@ from uuid import UUID
 
 import httpx
 from prefect import Flow
-from prefect.client.schemas.objects import FlowRun
+from prefect._flow_run_suspension import mark_flow_run_suspension_requested
+from prefect._internal.observers import FlowRunSuspendingObserver
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import AsyncClientContext
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import Abort, Pause
@@ -42,6 +44,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runner.preload import SourceFiles
+from deployments.runs.remembering_client import RememberingClient
 from deployments.server.processes import descendants, kill
 from tasks import activity, hints, open_syncs
 from tasks.activity import CountingExecutor
@@ -73,6 +76,7 @@ class Runner:
     _outbox: queue.SimpleQueue[ToWorker] = field(default_factory=queue.SimpleQueue)
     _retired: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _client: RememberingClient = field(default_factory=RememberingClient)
     _executor: CountingExecutor = field(default_factory=lambda: CountingExecutor(16, "runner"))
 
     async def serve(self) -> None:
@@ -82,8 +86,10 @@ class Runner:
         loop.set_default_executor(self._executor)
         threading.Thread(target=self._receive, args=(loop, inbox), name="from worker", daemon=True).start()
         threading.Thread(target=self._send, name="to worker", daemon=True).start()
-        async with AsyncClientContext() as client:
-            self._client = client
+        async with (
+            self._client.context() as self._context,
+            FlowRunSuspendingObserver(_suspend) as self._suspended,
+        ):
             # In a context without a run: Prefect would relate every event to the run that starts its thread for events.
             EventsWorker.instance()
             self._background(self._report())
@@ -106,6 +112,7 @@ class Runner:
                 # A fresh context: a run must not inherit the contextvars of the run or message before it.
                 task = asyncio.create_task(self._execute(run, entrypoint), name=str(run.id), context=Context())
                 self._runs[run.id] = _Run(task)
+                self._suspended.add_in_flight_flow_run_id(run.id)
             case Cancel(run):
                 if (started := self._runs.get(run)) and not started.stopping:
                     started.stopping = True
@@ -115,9 +122,10 @@ class Runner:
 
     async def _execute(self, run: FlowRun, entrypoint: str) -> str:
         """Execute a flow run. Returns the problem to report, or an empty string."""
-        AsyncClientContext.__var__.set(self._client)
+        AsyncClientContext.__var__.set(self._context)
         try:
             flow = await asyncio.to_thread(_load, entrypoint)
+            self._client.begin(run, flow)
             ending: Any = run_flow(flow, flow_run=run, return_type="state")
             await ending
         except (Abort, Pause):
@@ -146,6 +154,7 @@ class Runner:
             if started.task.done():
                 del self._runs[run]
                 hints.take(str(run))
+                self._suspended.remove_in_flight_flow_run_id(run)
                 self._outbox.put(Finished(run, started.problem if started.task.cancelled() else started.task.result()))
 
     async def _report(self) -> None:
@@ -184,6 +193,10 @@ class Runner:
         with contextlib.suppress(OSError):
             while True:
                 self.link.send(self._outbox.get())
+
+
+def _suspend(flow_run_id: UUID, state: State[Any]) -> None:
+    mark_flow_run_suspension_requested(flow_run_id, state)
 
 
 @cache

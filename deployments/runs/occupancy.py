@@ -55,6 +55,8 @@ class Occupancy:
         self._variables: dict[UUID, Mapping[str, Any]] = {}
         self._runs: dict[UUID, tuple[Profile, UUID | None]] = {}
         """The profile and the deployment of each run that is due or lives."""
+        self.has_waiting = False
+        """Whether a run was due and got no slot at the last choice."""
         self._lacking: list[FlowRun] = []
         self._published: WorkerStatus | None = None
 
@@ -77,6 +79,7 @@ class Occupancy:
         having = [self._runs[run][0] for run in live if run in self._runs]
         chosen = [line.run for line in admit(lines, having, self._limit)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]
+        self.has_waiting = bool(waiting)
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
             # The server withholds the runs that exceed the pool's limit.
             overdue = {

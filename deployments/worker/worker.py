@@ -31,6 +31,7 @@ from deployments.runs import recovery
 from deployments.runs.live_runs import LiveRuns, RunEnd
 from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
 from deployments.runs.recovery import Executed
+from deployments.runs.remembering_client import RememberingClient
 from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
 from deployments.sources import editor_schema
@@ -102,6 +103,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Start the runner while the worker reports to the Prefect server."""
         self._occupancy = Occupancy(self._limit, self.home, self._live.blame.is_suspect, self._logger.info)
         self._duty(self._start_runner())
+        await self._exit_stack.enter_async_context(RememberingClient().context())
         await super().setup()
         if self.home is not None:
             self._rounds = RecoveryRounds(
@@ -184,7 +186,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             with self._live.executing(flow_run.id, source_of(flow_run) or flow_run.name, end):
                 self._publish()
                 if task_status:
-                    task_status.started(f"{_IDENTIFIER}{flow_run.id}")
+                    # Without the identifier: the runner's client reports it, with the name of the run.
+                    task_status.started()
                 ended = await self._until_finished(flow_run.id, end)
                 self._publish()
                 with anyio.CancelScope(shield=True):
@@ -193,7 +196,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                     self._rounds.ended(source, state)
         finally:
             self._publish()
-            self._bell.ring()
+            if self._occupancy.has_waiting:
+                self._bell.ring()
         return state
 
     async def _finish(self, flow_run: FlowRun, ended: RunEnd) -> str | None:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _NOTES = 100
 _SMALL = 20
-_SYNCS = 5
+_SYNCS = 25
 _PATIENCE = 30
 
 

@@ -28,6 +28,7 @@ OVERRIDDEN = {
 USED = {
     "_get_scheduled_flow_runs": ["self"],
     "_submit_scheduled_flow_runs": ["self", "flow_run_response"],
+    "_exit_stack": None,
     "_has_successfully_synced": None,
     "_last_polled_time": None,
     "_limit": None,

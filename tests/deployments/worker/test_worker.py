@@ -63,6 +63,27 @@ def test_run_completes(pool: Pool) -> None:
     assert run["infrastructure_pid"] == f"run:{run['id']}"
 
 
+def test_suspended_run_ends_before_its_next_subflow(pool: Pool) -> None:
+    run = pool.run("many_parts")
+    pool.await_state(run, "RUNNING")
+
+    suspended = {"state": {"type": "PAUSED", "name": "Suspended"}, "force": True}
+    pool.client.post(f"/flow_runs/{run}/set_state", json=suspended).raise_for_status()
+
+    until(lambda: not _live(pool))
+    assert pool.read(run)["state"]["name"] == "Suspended"
+
+
+def test_deleted_flow_of_a_subflow_is_registered_again(pool: Pool) -> None:
+    pool.await_state(pool.run("many_parts", seconds=0.1), "COMPLETED")
+    flow = pool.client.get("/flows/name/linger").raise_for_status().json()["id"]
+    pool.client.delete(f"/flows/{flow}").raise_for_status()
+
+    refused = pool.await_state(pool.run("many_parts", seconds=0.1), "FAILED")
+    assert "409" in refused["state"]["message"]
+    pool.await_state(pool.run("many_parts", seconds=0.1), "COMPLETED")
+
+
 def test_run_whose_end_the_server_refused_is_a_crash(pool: Pool) -> None:
     run = pool.run("unreported")
 

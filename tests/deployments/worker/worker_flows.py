@@ -65,6 +65,12 @@ async def parent(seconds: float = 60) -> None:
 
 
 @flow
+async def many_parts(seconds: float = 60) -> None:
+    for _ in range(int(seconds / 0.1)):
+        await linger(seconds=0.1)
+
+
+@flow
 async def block_thread(seconds: float) -> None:
     """Wait in a thread that cannot be cancelled."""
     await asyncio.to_thread(time.sleep, seconds)
