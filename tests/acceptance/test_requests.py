@@ -69,8 +69,9 @@ def _requests(log: Path) -> Counter[str]:
 def _stored(person: Person) -> tuple[Counter[str], int]:
     """Return the number of rows by table, and of bytes in use."""
     with closing(sqlite3.connect(person.home / "prefect" / "prefect.db")) as database:
-        tables = ("flow_run", "task_run", "task_run_state")
-        rows = {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+        # Runs of schedules are planned at any time.
+        tables = ("flow_run WHERE start_time IS NOT NULL", "task_run", "task_run_state")
+        rows = {table.split()[0]: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
         pages, free = (database.execute(f"PRAGMA {of}").fetchone()[0] for of in ("page_count", "freelist_count"))
         return Counter(rows), 4096 * (pages - free)
 
