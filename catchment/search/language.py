@@ -59,6 +59,7 @@ _TEXT = r"(?!(?:is|[a-z]*[A-Z][A-Za-z]*):(?:\s|$))"
 _FILTER = re.compile(rf"(?<!\S)(-?){_TEXT}([A-Za-z]{{2,7}}):(?:[{_QUOTES}]([^{_QUOTES}]*)[{_QUOTES}]?|(\S*))")
 _AFTER, _BEFORE, _SORT = "after", "before", "sort"
 FILTERS = (*FilterName, _AFTER, _BEFORE, _SORT)
+_SINGLE = (FilterName.SOURCE, FilterName.KIND, FilterName.TYPE, FilterName.LANG)
 _EVER = (-(2**62), 2**62)
 _DAYS = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _RELATIVE = re.compile(r"(this|last) (week|month|year)")
@@ -99,11 +100,22 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
         position = match.end()
     words.append(text[position:])
     query = parse_words(" ".join(words))
-    query = replace(query, filters=tuple(dict.fromkeys(filters)), newest_first=newest_first)
+    query = replace(query, filters=_joined(filters), newest_first=newest_first)
     number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
     if number > _MOST_TERMS:
         raise BadInput(f"query: {number} words and filters; use at most {_MOST_TERMS}, or quote words as a phrase")
     return query
+
+
+def _joined(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """Join repeated filters of which a document has only one value: they find documents with any of the values."""
+    joined: dict[object, Filter] = {}
+    for each in filters:
+        is_single = each.name in _SINGLE and not each.is_negated and TASK not in each.values
+        before = joined.setdefault(each.name if is_single else each, each)
+        if before != each:
+            joined[each.name] = replace(before, values=tuple(dict.fromkeys((*before.values, *each.values))))
+    return tuple(joined.values())
 
 
 def parse_words(words: str) -> Query:

@@ -15,7 +15,7 @@ NEAR_ALONE = 100
 _NEAR = 20
 """Results that the meaning adds to a search by words."""
 _NEAR_BELOW = 5
-"""Maximum number of results below the floor. They are shown for a question without other results."""
+"""Maximum number of results below the floor. A search by meaning alone shows them for a question without nearer results."""
 _QUESTION = 3
 """Words from which a query can be a question. A shorter query may be an unknown name, which needs no results."""
 _EXACT = frozenset({"identifier", "prefix"})
@@ -93,10 +93,10 @@ class SearchPlan:
         if total and not is_partial and self.widened.literal in _EXACT:
             return ()
         near = [candidate for candidate in candidates if candidate.cosine is not None and candidate.cosine >= floor]
-        if near:
+        if near or self.lanes is not Lanes.MEANING:
             return near[: NEAR_ALONE if self.lanes is Lanes.MEANING else _NEAR]
         is_question = not self.widened.literal and len(self.widened.typed.wanted) >= _QUESTION
-        return candidates[:_NEAR_BELOW] if is_question and not total else ()
+        return candidates[:_NEAR_BELOW] if is_question else ()
 
 
 def any_word(query: Query) -> Query:

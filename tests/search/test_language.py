@@ -196,3 +196,20 @@ def test_whole_spans_hold_their_day(day: date, unit: str) -> None:
     now = datetime(day.year, day.month, day.day, tzinfo=UTC)
     (found,) = parse(f'date:"this {unit}"', {}, now).filters
     assert found.values[0] <= now.timestamp() * 1_000_000 < found.values[1]
+
+
+@pytest.mark.parametrize("name", ["source", "kind", "lang"])
+def test_repeated_filters_on_a_single_value_find_any_of_them(name: str) -> None:
+    first, second = {"source": ("notes", "mail"), "kind": ("obsidian", "imap"), "lang": ("de", "en")}[name]
+    sources = {"notes": "obsidian", "mail": "imap"}
+    query = parse(f"x {name}:{first} {name}:{second} {name}:{first} -{name}:{first} tag:a tag:b", sources, NOW)
+    assert query.filters == (
+        Filter(FilterName(name), (first, second)),
+        Filter(FilterName(name), (first,), is_negated=True),
+        Filter(FilterName.TAG, ("a",)),
+        Filter(FilterName.TAG, ("b",)),
+    )
+
+
+def test_tasks_are_no_type_of_document() -> None:
+    assert [len(each.values) for each in read("type:task type:note").filters] == [1, 1]

@@ -82,7 +82,7 @@ def items(results: Results) -> list[str]:
     ("query", "item"),
     [
         ("how do I get a deleted file back", "File recovery.md"),
-        ("my bicycle jumps when I pedal", "Gears.md"),
+        ("my bike's gears skip when pedalling", "Gears.md"),
         ("flood", "Fluss.md"),
         ("Brot backen", "Bread.md"),
     ],
@@ -115,7 +115,8 @@ def test_hit_by_meaning_shows_the_near_part(tmp_path: Path) -> None:
         text = "\n\n".join(f"# {n}\n\n{line} " + line * 3 for n, line in enumerate(NOTES.values()))
         ledger.queue.deliver((batch := world.claim()).token, [delivered(batch.jobs[0].id, text)])
         fill(ledger, BuiltIn())
-        (hit,) = search(ledger, "my bike's gears skip when pedalling", NOW, meaning=MeaningIndex(ledger)).hits
+        query, meaning = "my bike's gears skip when pedalling", MeaningIndex(ledger)
+        (hit,) = search(ledger, query, NOW, meaning=meaning, lanes=Lanes.MEANING).hits
         assert hit.lexical_rank is None
         assert hit.snippet.lstrip("… 5").startswith("The chain slips under load")
 
@@ -250,6 +251,25 @@ def test_exact_query_that_words_do_not_find_finds_nothing_far(ask: Asked) -> Non
     for query in ("#4711", "xq_zzy.py", '"qwertz uiop"'):
         results = ask(query)
         assert all(hit.cosine >= results.understood.floor for hit in results.hits), query  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("query", ["where is my gym membership card", "guitar chords for beginners", "submarine"])
+def test_query_without_words_and_near_meaning_finds_nothing(ask: Asked, query: str) -> None:
+    assert items(ask(query)) == []
+
+
+def test_short_text_and_name_alone_are_not_near_by_meaning(tmp_path: Path) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        for locator, text in {"prefect-ui.png": "", "short.md": "x"}.items():
+            world.see(note(locator))
+            ledger.queue.deliver((batch := world.claim()).token, [delivered(batch.jobs[0].id, text, title=locator)])
+        fill(ledger, BuiltIn())
+        meaning = MeaningIndex(ledger)
+        for query, item in (("moussaka", "prefect-ui.png"), ("crossword", "short.md")):
+            assert items(search(ledger, query, NOW, meaning=meaning)) == []
+            assert item in items(search(ledger, query, NOW, meaning=meaning, lanes=Lanes.MEANING))
 
 
 @pytest.mark.parametrize(

@@ -120,16 +120,14 @@ def test_meaning_alone_adds_more_than_beside_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "literal", "total", "number"),
+    ("text", "literal", "lanes", "number"),
     [
-        ("where is rain", None, 0, 5),
-        ("where is rain", None, 1, 0),
-        ("two words", None, 0, 0),
-        ('"rain" or snow', "phrase", 0, 0),
+        ("where is rain", None, Lanes.MEANING, 5),
+        ("where is rain", None, Lanes.BOTH, 0),
+        ("two words", None, Lanes.MEANING, 0),
+        ('"rain" or snow', "phrase", Lanes.MEANING, 0),
     ],
 )
-def test_question_without_other_results_gets_the_nearest(
-    text: str, literal: str | None, total: int, number: int
-) -> None:
+def test_question_by_meaning_alone_gets_the_nearest(text: str, literal: str | None, lanes: Lanes, number: int) -> None:
     distant = candidates(*[0.1] * 9)
-    assert list(plan(text, literal=literal).added(distant, FLOOR, total, is_partial=False)) == distant[:number]
+    assert list(plan(text, lanes, literal=literal).added(distant, FLOOR, 0, is_partial=False)) == distant[:number]
