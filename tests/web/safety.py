@@ -11,11 +11,18 @@ TAGS = frozenset(
     re.findall(
         r"\w+",
         """a blockquote br code del details div em h2 h3 h4 h5 h6 hr img li mark ol p pre s span strong summary sup table tbody
-        td th thead tr ul""",
+        td th thead tr ul figcaption figure
+        math menclose mfrac mi mn mo mover mpadded mphantom mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtext
+        mtr munder munderover""",
     )
 )
 ATTRIBUTES = frozenset(
-    re.findall(r"[\w-]+", "alt aria-label class href id loading open rel role src start tabindex target width")
+    re.findall(
+        r"[\w-]+",
+        """alt aria-label class href id loading open rel role src start tabindex target width accent columnalign columnspacing
+        display displaystyle fence form linethickness lspace mathvariant maxsize minsize movablelimits notation rowspacing
+        rspace scriptlevel separator stretchy""",
+    )
 )
 _OWN_ADDRESS = re.compile(r"/(?!/)[^\s\\\x00-\x1f]*|#[^\s\x00-\x1f]*|\?[^\s\x00-\x1f]*")
 _OUTSIDE = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x20\\]+", re.IGNORECASE)

@@ -231,14 +231,67 @@ def test_heading_that_repeats_the_title_is_left_out() -> None:
     assert html("# a  Title\n\n## Next", title="A title") == '<h2 id="t-next">Next</h2>\n'
 
 
-def test_mail_folds_quotations_and_dims_the_signature() -> None:
+def test_mail_folds_quotations_and_signatures() -> None:
     output = html("Dear *all*,\nyes.\n\n> Shall we?\n> Now?\n\nBye\n-- \nP. P.", MAIL)
     assert "<p>Dear *all*,<br>\nyes.</p>" in output
     assert (
         '<details class="quoted"><summary>Quoted text, 2 lines</summary><blockquote><p>Shall we?<br>\nNow?</p>'
         in output
     )
-    assert '<div class="signature">' in output and "P. P." in output.partition("signature")[2]
+    assert output.endswith("<summary>Signature</summary><blockquote><p>P. P.</p>\n</blockquote></details>")
+    both = html("Hello\n-- \nP. P.\n\n> Shall we?", MAIL)
+    assert re.findall("<summary>([^<]+)", both) == ["Signature", "Quoted text, 1 line"] and "-- " not in both
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "It is $x^2$.",
+            '<p>It is <math display="inline"><mrow><msup><mi>x</mi><mn>2</mn></msup></mrow></math>.</p>\n',
+        ),
+        ("$$\nx\n\n- y\n$$", '<math display="block"><mrow><mi>x</mi><mo>−</mo><mi>y</mi></mrow></math>'),
+        ("> $$\n> x\n> $$", '<blockquote>\n<math display="block"><mrow><mi>x</mi></mrow></math></blockquote>\n'),
+        ("It costs $5, then $6.", "<p>It costs $5, then $6.</p>\n"),
+        ("`$x$` and \\$y", "<p><code>$x$</code> and $y</p>\n"),
+        (r"$\frac{$", r"<p><code>\frac{</code></p>" + "\n"),
+        (r"$\newcommand{\a}{\a\a}\a$", r"<p><code>\newcommand{\a}{\a\a}\a</code></p>" + "\n"),
+        (r"$\text{<b>}$", "<mtext>&lt;b&gt;</mtext>"),
+    ],
+)
+def test_formulas_become_mathml(text: str, expected: str) -> None:
+    assert expected in html(text)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\href{javascript:alert(1)}{x}",
+        r"\style{color:red}{x}",
+        r"\class{notice}{x}",
+        r"\color{red}{x}",
+        r"\hspace{9999em}",
+        "x" * 9_999,
+    ],
+)
+def test_formula_has_no_links_styles_or_wide_spaces(formula: str) -> None:
+    output = html(f"$${formula}$$")
+    assert faults(output) == [] and "9999em" not in output
+    assert not re.search("<[^>]*(?:href|style=|class|color)", output)
+
+
+def test_diagram_is_a_figure_with_its_text() -> None:
+    assert html("```mermaid\ngraph TD\n```") == (
+        '<figure class="diagram"><figcaption>Diagram in Mermaid</figcaption><pre tabindex="0"><code class="language-mermaid">'
+        "graph TD\n</code></pre></figure>\n"
+    )
+
+
+def test_list_of_extracted_text_has_one_mark() -> None:
+    output = html("- 1\\. Publish\n- 2\\. Inspect\n\nThen\n\n- • Survey\n- a 3. time", "text/html")
+    assert re.findall("<(ol|ul|li)>([^<\n]*)", output) == [
+        ("ol", ""), ("li", "Publish"), ("li", "Inspect"), ("ul", ""), ("li", "Survey"), ("li", "a 3. time"),
+    ]  # fmt: skip
 
 
 def test_conversation_shows_each_message_and_shortens_the_others() -> None:

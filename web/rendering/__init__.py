@@ -5,8 +5,10 @@ Long documents are shown in parts. A part whose structure would take too much wo
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from markupsafe import Markup, escape
 
@@ -22,6 +24,8 @@ MOST_CHARACTERS = 30_000
 _MOST_BESIDE = 5_000
 """Maximum number of characters of each other message in a conversation."""
 _MOST_STRETCHES = 200
+_DOUBLE_MARK = re.compile(r"^([ \t]*)(?:[-*+] (\d{1,3})\\?(?=[.)] )|([-*+] )[•‣▪◦·–][ \t]+)", re.MULTILINE)
+"""The mark of a list item whose text begins with its own mark, as in a PDF: the first of "- 1\\. ", the second of "- • "."""
 
 
 def body(reading: ReadingView, part: int = 1) -> Markup:
@@ -36,7 +40,7 @@ def body(reading: ReadingView, part: int = 1) -> Markup:
             dialect = Dialect.VAULT if "vault" in reading.shown.metadata else Dialect.NOTE
             return _html(text[start:end], dialect, reading)
         case TextKind.EXTRACTED:
-            return _html(text[start:end], Dialect.EXTRACTED, reading)
+            return _html(_DOUBLE_MARK.sub(r"\1\2\3", text[start:end]), Dialect.EXTRACTED, reading)
     return _plain(text[start:end])
 
 
@@ -60,29 +64,30 @@ def messages(reading: ReadingView, part: int = 1) -> dict[int, Markup]:
 
 
 def _message(stretches: Sequence[tuple[str, bool]], most: int) -> Markup:
-    """Return the text of a message: quotations folded, the signature dimmed."""
+    """Return the text of a message: quotations and the signature folded."""
     pieces: list[Markup] = []
     remaining = most
     for text, is_aside in stretches[:_MOST_STRETCHES]:
         piece, remaining = text[: max(0, remaining)].strip("\n"), remaining - len(text)
         if piece.strip():
-            pieces.append(_aside(piece) if is_aside else _html(piece, Dialect.MAIL))
+            pieces += _asides(piece) if is_aside else [_html(piece, Dialect.MAIL)]
     if remaining < 0 or len(stretches) > _MOST_STRETCHES:
         pieces.append(Markup('<p class="cut">The rest of this long message is left out.</p>'))
     return Markup("\n").join(pieces)
 
 
-def _aside(text: str) -> Markup:
-    """Return a quotation or signature."""
-    if not text.startswith(">"):
-        return Markup('<div class="signature">{}</div>').format(_html(text, Dialect.MAIL))
-    lines = [line.removeprefix(">").removeprefix(" ") for line in text.split("\n")]
-    number = sum(bool(line.strip("> ")) for line in lines)
-    summary = f"Quoted text, {number} line{'' if number == 1 else 's'}"
-    quotation = _html("\n".join(lines), Dialect.MAIL)
-    return Markup('<details class="quoted"><summary>{}</summary><blockquote>{}</blockquote></details>').format(
-        summary, quotation
-    )
+def _asides(text: str) -> Iterator[Markup]:
+    """Yield the quotations and signatures of a text, each folded."""
+    for is_quotation, group in groupby(re.split(r"\n(?=\S)", text), key=lambda line: line.startswith(">")):
+        lines = "\n".join(group).split("\n")
+        if is_quotation:
+            lines = [line.removeprefix(">").removeprefix(" ") for line in lines]
+        number = sum(bool(line.strip("> ")) for line in lines)
+        summary = f"Quoted text, {number} line{'' if number == 1 else 's'}" if is_quotation else "Signature"
+        quotation = _html("\n".join(lines).removeprefix("-- \n"), Dialect.MAIL)
+        yield Markup('<details class="quoted"><summary>{}</summary><blockquote>{}</blockquote></details>').format(
+            summary, quotation
+        )
 
 
 def _html(text: str, dialect: Dialect, reading: ReadingView | None = None) -> Markup:

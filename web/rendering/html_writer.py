@@ -1,4 +1,4 @@
-"""Write HTML from the tokens of a text. Every tag and attribute that a document can have is written here.
+"""Write HTML from the tokens of a text. Every tag and attribute that a document can have is written here, or in `formula`.
 
 Texts are escaped. An address becomes a link only if it leads to a document of the library, or to http, https or mailto
 elsewhere. Remote pictures become links. Ids start with `t-` and never equal an id of the page.
@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from catchment.content.extract.plain import urls
 from catchment.model import Link, LinkKind
 from catchment.views.reading import FileKind, ReadingView, file_kind
+from web.rendering.formula import mathml
 
 _BLOCKS = {"paragraph": "p", "bullet_list": "ul", "thead": "thead", "tbody": "tbody", "tr": "tr"}
 _MARKS = {"em": "em", "strong": "strong", "s": "s", "mark": "mark"}
@@ -143,6 +144,8 @@ class HtmlWriter:
                 self._code(token)
             case "hr":
                 self._parts.append("<hr>\n")
+            case "math_block":
+                self._formula(token)
             case "html_block":
                 self._html(token.content)
             case _:
@@ -223,10 +226,22 @@ class HtmlWriter:
     def _code(self, token: Token) -> None:
         words = token.info.lower().split()
         language = words[0] if words and _LANGUAGE.fullmatch(words[0]) else None
+        caption = "<figcaption>Diagram in Mermaid</figcaption>" if language == "mermaid" else ""
+        self._parts.append(f'<figure class="diagram">{caption}' if caption else "")
         self._put("pre", tabindex=0)
         self._put("code", class_=f"language-{language}" if language else None)
         self._text(clean(token.content, is_code=True))
-        self._parts.append("</code></pre>\n")
+        self._parts.append(f"</code></pre>{'</figure>' if caption else ''}\n")
+
+    def _formula(self, token: Token) -> None:
+        """Write a formula as MathML, or as typed if it cannot be read."""
+        is_block = token.type == "math_block"
+        if (formula := mathml(token.content, is_block=is_block)) is not None:
+            self._parts.append(str(formula))
+            return
+        self._put("code")
+        self._text(clean(token.content.strip(), is_code=True))
+        self._parts.append("</code>")
 
     def _html(self, content: str) -> None:
         """Write the text in HTML without its tags."""
@@ -262,6 +277,8 @@ class HtmlWriter:
                     self._wikilink(token.meta["link"])
                 case "footnote":
                     self._footnote(token.content)
+                case "math_inline" | "math_block":
+                    self._formula(token)
                 case _:
                     tag = _MARKS[token.type.removesuffix("_open").removesuffix("_close")]
                     self._parts.append(f"</{tag}>" if token.nesting < 0 else f"<{tag}>")

@@ -1,6 +1,6 @@
 """Markdown as tokens of markdown-it: CommonMark with tables, and Obsidian's dialect. Makes no HTML.
 
-Obsidian's syntax that this adds: wikilinks and embeds, callouts, tasks, footnotes, block ids, highlights and comments.
+Obsidian's syntax that this adds: wikilinks, embeds, callouts, tasks, footnotes, block ids, highlights, formulas, comments.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _MOST_STEPS = 10_000
 _DEEPEST = 40
 _WIKILINK = re.compile(r"(!?)\[\[(?!\[)((?>(?:[^\[\]\n]++|\](?!\])|\[(?!\[))+))\]\]")
 _FOOTNOTE = re.compile(r"\[\^([^\]\s]{1,100})\]")
+_FORMULA = re.compile(r"\$\$((?>(?:\\.|[^\\$])+))\$\$|\$(?![\s$])((?>(?:\\.|[^\\$\n])+))(?<!\s)\$(?!\d)", re.DOTALL)
+"""A text between two prices is no formula: "$5 and $6"."""
 _DEFINITION = re.compile(r"(?:\A|(?<=\n))\[\^([^\]\s]{1,100})\]:[ \t]*")
 _CALLOUT = re.compile(r"\[!([^\]\n]+)\]([+-]?)[ \t]*([^\n]*)(?:\n|\Z)")
 _TASK = re.compile(r"\[([^\]\n])\][ \t]+(?=\S)")
@@ -71,11 +73,13 @@ def _parser(dialect: Dialect) -> MarkdownIt:
         # Most mail is not Markdown: an indent is no code, a star no emphasis, and a line of dashes makes no heading.
         parser.disable(["code", "lheading", "reference", "table", "emphasis", "strikethrough", "escape", "entity"])
     if is_note:
-        parser.block.ruler.before("table", "comment", _comment, {"alt": interrupted})
+        parser.block.ruler.before("table", "comment", _between_lines("%%", ""), {"alt": interrupted})
+        parser.block.ruler.before("table", "formula", _between_lines("$$", "math_block"), {"alt": interrupted})
         parser.block.ruler.at("reference", _reference)
         parser.core.ruler.after("block", "obsidian", _blocks)
         parser.inline.ruler.before("link", "wikilink", _wikilink)
         parser.inline.ruler.before("link", "footnote", _footnote)
+        parser.inline.ruler.before("link", "formula", _formula)
         parser.inline.ruler.before("link", "highlight", _between("==", "mark"))
         parser.inline.ruler.before("link", "comment", _between("%%", ""))
     return parser
@@ -104,17 +108,24 @@ def _reference(state: StateBlock, line: int, end: int, silent: bool) -> bool:
     )
 
 
-def _comment(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-    """Leave out a comment of several lines."""
-    start = state.bMarks[line] + state.tShift[line]
-    if not state.src.startswith("%%", start) or "%%" in state.src[start + 2 : state.eMarks[line]]:
-        return False
-    closing = state.src.find("%%", state.eMarks[line], state.eMarks[end - 1])
-    if closing < 0:
-        return False
-    if not silent:
-        state.line = bisect_left(state.eMarks, closing, line, end) + 1
-    return True
+def _between_lines(mark: str, name: str) -> Callable[[StateBlock, int, int, bool], bool]:
+    """Return a rule for a text of several lines between two marks; it is left out if `name` is empty."""
+
+    def rule(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        start = state.bMarks[line] + state.tShift[line] + len(mark)
+        if not state.src.startswith(mark, start - len(mark)) or mark in state.src[start : state.eMarks[line]]:
+            return False
+        closing = state.src.find(mark, state.eMarks[line], state.eMarks[end - 1])
+        if closing < 0:
+            return False
+        if not silent:
+            state.line = bisect_left(state.eMarks, closing, line, end) + 1
+            if name:
+                lines = state.getLines(line, state.line, state.blkIndent, False)
+                state.push(name, "", 0).content = lines.strip().removeprefix(mark).partition(mark)[0]
+        return True
+
+    return rule
 
 
 # Marks within a line
@@ -138,6 +149,17 @@ def _footnote(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         state.push("footnote", "", 0).content = match[1]
+    state.pos = match.end()
+    return True
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    match = _FORMULA.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("math_block" if match[1] else "math_inline", "", 0)
+        token.content = match[1] or match[2]
     state.pos = match.end()
     return True
 
