@@ -18,7 +18,7 @@ _BEST, _BEGIN, _END = "\U00100000", "\U00100001", "\U00100002"
 _SHOWN = re.compile(f"[{_BEST}{_BEGIN}]([^{_END}]*){_END}")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")
 _UNSEEN = re.compile(
-    r"%%(.*?)%%|<!--(.*?)-->|<%[-_*+~]?(.*?)[-_]?%>|\{\{(.*?)\}\}|^[-*+>0-9.) \t]*(?:`{3,}|~{3,})([^\n]*)$",
+    r"%%(.*?)%%|<!--(.*?)-->|<%[-_*+~]?(.*?)[-_]?%>|\{%(.*?)%\}|\{\{(.*?)\}\}|^[-*+>0-9.) \t]*(?:`{3,}|~{3,})([^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
 _MARKUP = (
@@ -32,8 +32,14 @@ _MARKUP = (
     (re.compile(r"^(\s*[-*+]) \[[ xX]\] ", re.MULTILINE), r"\1 "),
     (re.compile(r"(\*\*|~~|==)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
     (re.compile(r"(?<![\w*_])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)\1(?![\w*_])"), r"\2"),
+    (re.compile(r"(`+)([^`\n]+)\1"), r"\2"),
+    (re.compile(r"^[ \t]*(?:> ?)+(?:\[![^\]\n]+\][+-]?)?", re.MULTILINE), ""),
+    (re.compile(r"[\[\]]"), lambda bracket: "(" if bracket[0] == "[" else ")"),  # those of a snippet mark a match
 )
-"""Comments, template code, fences, links, rules, tables, headings, tasks and emphasis. A match in a comment is shown."""
+"""Comments, template code, fences, links, rules, tables, headings, tasks, emphasis, code, quotations and brackets.
+
+A match in a comment is shown.
+"""
 _UNMARKED = dict.fromkeys(map(ord, (_BEST, _BEGIN, _END)))
 _BEFORE, _WINDOW, _AFTER = 60, 100, 30
 """Characters of a snippet: before its first match, with other matches, and beyond."""

@@ -39,6 +39,7 @@ _PAGES = (
     "/trouble",
     "/sources",
     "/sources/new",
+    "/sources/new?kind=imap",
     "/sources/limits",
     "/syncs",
     "/backfills",
@@ -126,6 +127,24 @@ def test_reader_searches_and_reads_by_keyboard_alone(page: Page, url: str) -> No
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_filters_stay_while_the_query_is_typed(page: Page, url: str) -> None:
+    page.goto(f"{url}/search?q=bridge")
+    page.get_by_role("searchbox").fill("pier")
+    expect(page.locator("#facets a").first).to_have_attribute("href", re.compile("q=pier"))
+    expect(page.locator("#facets")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/", "/sources", "/sources/new?kind=imap", "/search?q=bridge", "/health/trends"])
+def test_page_fits_a_tablet(page: Page, url: str, path: str) -> None:
+    page.set_viewport_size({"width": 768, "height": 1024})
+    page.goto(f"{url}{path}")
+    assert page.evaluate("document.documentElement.scrollWidth") == 768
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth).length"
+    )
+    assert boxes == 0, "no table is cut off"
 
 
 def test_forms_of_the_page_are_accepted(page: Page, url: str) -> None:
@@ -219,11 +238,11 @@ def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path)
     folder.mkdir()
     (folder / "plan.md").write_text("The plan.")
     page.goto(f"{url}/sources/new")
-    page.get_by_label("Folder with files").focus()
-    page.keyboard.press("Space")
-    for text in (str(folder), "papers"):
-        page.keyboard.press("Tab")
-        page.keyboard.type(text)
+    page.get_by_role("link", name="Folder with files").press("Enter")
+    page.get_by_label("Folder", exact=True).focus()
+    page.keyboard.type(str(folder))
+    page.keyboard.press("Tab")
+    page.keyboard.type("papers")
     page.keyboard.press("Enter")
     expect(page.get_by_role("table", name="Files by type")).to_contain_text("md")
     page.get_by_role("button", name="Add papers").focus()

@@ -295,9 +295,10 @@ def test_snippet_has_the_most_and_rarest_words(world: World) -> None:
         ("a %% old one %% girder %%\nof\nrust\n%% of steel<!-- TODO -->", "a [girder] of steel"),
         ("%% the girder %% <!-- a girder -->", "the [girder] a [girder]"),
         ('<%* tp.date.now("YYYY") -%>\n{{date}} girder {{title}} is <% tp.file.title %>', "[girder] is"),
-        ("```girder\nrust\n```\n> ~~~~ python\n> x\n> ~~~~\n- ```\n  y\n  ```", "[girder] rust > x y"),
+        ("```girder\nrust\n```\n> ~~~~ python\n> x\n> ~~~~\n- ```\n  y\n  ```", "[girder] rust x y"),
         ("{{girder}} costs 5% {a} <b>", "[girder] costs 5% {a} <b>"),
-        ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c [1]"),
+        ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c (1)"),
+        ("> [!note] Seen\n> a `girder` {% of %} steel", "Seen a [girder] steel"),
     ],
 )
 def test_snippet_has_no_markup(world: World, text: str, snippet: str) -> None:
@@ -375,11 +376,11 @@ def test_tasks_are_found_by_state_words_and_due_date(world: World) -> None:
         put(world, name, text, entities=tasks)
     put(world, "Rust.md", "no task", entities=[Entity(EntityKind.TASK, "", " ")])
     for query, expected in {
-        "type:task is:open": ["☐ order rust [due:: 2026-04-01]", "☐ paint the girder 📅 2026-05-01"],
+        "type:task is:open": ["☐ order rust (due:: 2026-04-01)", "☐ paint the girder 📅 2026-05-01"],
         "type:task is:closed": ["☑ sweep", "☑ rent"],
         "type:task -is:open sweep": ["☑ [sweep]"],
         "type:task girder": ["☐ paint the [girder] 📅 2026-05-01"],
-        "type:task bridge rust": ["☐ order [rust] [due:: 2026-04-01]"],
+        "type:task bridge rust": ["☐ order [rust] (due:: 2026-04-01)"],
         "type:task is:open -rust": ["☐ paint the girder 📅 2026-05-01"],
         "type:task is:merged": [],
     }.items():

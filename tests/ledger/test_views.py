@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from catchment.errors import BadInput, IllegalTransition, NotFound
 from catchment.ledger import HeldFolder, JobFilter, Ledger
-from catchment.model import JobState, Priority
+from catchment.model import Document, JobState, Priority
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.telemetry.incidents import FAIL, OK, Condition, ReasonCode
@@ -25,7 +25,7 @@ from catchment.views.trouble import TroubleKind
 from catchment.views.work import jobs, syncs
 from deployments.health.incident_watch import IncidentWatch
 from tests.ledger.test_quarantine import fail
-from tests.ledger.world import PARSE_ERROR, START, TIMEOUT, World, locators, note, notes
+from tests.ledger.world import PARSE_ERROR, START, TIMEOUT, World, delivered, locators, note, notes
 
 DISK = Condition("disk", FAIL, "the disk is full", "make room", ReasonCode.DISK_FULL)
 
@@ -294,6 +294,18 @@ def test_latest_documents_come_in_parts(world: World) -> None:
     assert [row.document for row in (*first.rows, *rest.rows)] == [4, 2, 3, 1]
     assert (first.total, rest.next, first.rows[0].opening) == (4, None, "What 3 says in v1")
     assert (world.ledger.library.sizes(), world.ledger.library.types()) == ({"notes": 5}, {"text/markdown": 5})
+
+
+def test_latest_documents_omit_media_types(world: World) -> None:
+    for number, media_type in enumerate(("text/markdown", "application/json", "text/x-python")):
+        world.see(note(f"{number}.md"))
+        batch = world.claim()
+        document = Document(f"text {number}", media_type)
+        done = replace(delivered(batch.jobs[0].id, document.text), document=document, modified=START)
+        world.ledger.queue.deliver(batch.token, [done])
+    latest = world.ledger.library.latest
+    assert [row.media_type for row in latest(without=["application/json", "text/x-python"]).rows] == ["text/markdown"]
+    assert (latest(without=["text/markdown"]).total, latest().total) == (2, 3)
 
 
 @pytest.mark.parametrize("module", [jobs, library, sources, syncs, throttling, trouble])

@@ -93,6 +93,21 @@ def test_filter_is_offered_and_can_be_removed(client: httpx.Client) -> None:
     assert '<a class="tag" href="/search?q=pears">source:notes' in page
 
 
+def test_filters_of_one_kind_add_up(client: httpx.Client) -> None:
+    page = shown(client, "/search?q=girder source:notes type:note")
+    assert page.count('aria-current="true"') == 2
+    assert "1 result" in shown(client, "/search?q=corroded type:code type:note")
+    assert "Nothing found" in shown(client, "/search?q=corroded type:code type:pdf")
+
+
+def test_line_above_results_explains_only_on_request(client: httpx.Client) -> None:
+    line = re.compile(r'<p class="read-as">(.*?)</p>', re.DOTALL)
+    assert re.sub(r"\s+", " ", line.findall(shown(client, "/search?q=corroded"))[0]).startswith(
+        "1 result · by words only ("
+    )
+    assert "by words" in line.findall(shown(client, "/search?q=corroded&explain=1"))[0]
+
+
 def test_results_are_paged(client: httpx.Client) -> None:
     first, second = shown(client, "/search?q=pears"), shown(client, "/search?q=pears&page=2")
     assert (first.count('class="hit"'), second.count('class="hit"')) == (20, 5)
@@ -102,9 +117,10 @@ def test_results_are_paged(client: httpx.Client) -> None:
 
 
 def test_part_of_a_page_is_the_same_as_in_the_page(client: httpx.Client) -> None:
-    part = shown(client, "/search?q=girder&part=found")
-    assert part.startswith('<div class="hits" id="found">')
-    assert part in shown(client, "/search?q=girder")
+    page = shown(client, "/search?q=girder")
+    for name, start in (("found", '<div class="hits" id="found">'), ("facets", '<aside class="facets" id="facets"')):
+        part = shown(client, f"/search?q=girder&part={name}")
+        assert part.startswith(start) and part in page
 
 
 @pytest.mark.parametrize("query", ["sorce:notes", "source:nope", "date:never"])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from catchment.errors import BadInput
+from catchment.ledger import LatestDocument
+from catchment.search.language import is_code
+from catchment.search.present import snippet
 from catchment.search.results import Hit, Results
 from web import template_filters
 from web.site import Data, WebPage
@@ -21,6 +24,8 @@ _MOST_PAGES = 500
 _MOST_CHARACTERS = 2_000
 _VALUES = 7
 _MAIL = "mail"
+_ASSETS = frozenset({"code", "image"})
+"""Types that are not among the latest documents, unless there are no others: the files of a project, not texts to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +39,16 @@ class Choice:
 
 
 def _latest(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    after = parameters.get("after")
-    part = library.ledger.library.latest(after=after, limit=_PER_PAGE)
+    after, types = parameters.get("after"), library.ledger.library.types()
+    assets = [media_type for media_type in types if template_filters.type_name(media_type) in _ASSETS]
+    without = assets if len(assets) < len(types) else ()
+    part = library.ledger.library.latest(after=after, limit=_PER_PAGE, without=without)
     months = [
-        (month, list(group))
+        (month, [(row, _opening(row)) for row in group])
         for month, group in groupby(part.rows, key=lambda document: template_filters.month(document.moment))
     ]
     sizes = Counter(library.ledger.library.sizes())
-    types = template_filters.by_type(library.ledger.library.types())[:_VALUES]
-    values_by_title = {"Source": ("source", sizes.most_common()), "Type": ("type", types)}
+    values_by_title = {"Source": ("source", sizes.most_common()), "Type": ("type", template_filters.by_type(types))}
     facets = {
         title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values]
         for title, (name, values) in values_by_title.items()
@@ -51,13 +57,19 @@ def _latest(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     return {"q": "", "total": total, "months": months, "next": part.next, "is_first": after is None, "facets": facets}
 
 
+def _opening(row: LatestDocument) -> str:
+    """Return the first words of a document, without the title that stands above them."""
+    text = snippet(row.opening, (), None, is_code=is_code(row.media_type))
+    return text.removeprefix(row.title).lstrip() if row.title else text
+
+
 def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     q = " ".join(parameters.get("q", "")[:_MOST_CHARACTERS].split())
     if not q:
         return _latest(library, parameters)
     page = _number(parameters.get("page", ""))
     offset = (page - 1) * _PER_PAGE
-    is_counted = parameters.get("part") is None and offset < _COUNTED
+    is_counted = parameters.get("part") != "found" and offset < _COUNTED
     limit = _COUNTED if is_counted else _PER_PAGE
     start = 0 if is_counted else offset
     try:
@@ -70,7 +82,7 @@ def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "problem": None,
         "results": results,
         "hits": hits,
-        "facets": _facets(q, results) if is_counted else {},
+        "facets": _facets(library, q, results) if is_counted else {},
         "words": [word for form in results.understood.words for word in (form.text, *form.forms, *form.corrections)],
         "first": offset + 1,
         "page": page,
@@ -86,7 +98,7 @@ def without(q: str, filter_: str) -> str:
     return " ".join(q.replace(filter_, " ", 1).split())
 
 
-def _facets(q: str, results: Results) -> dict[str, list[Choice]]:
+def _facets(library: WarmLibrary, q: str, results: Results) -> dict[str, list[Choice]]:
     values = {
         "Type": ("type", (template_filters.type_name(hit.media_type) for hit in results.hits)),
         "Source": ("source", (source for hit in results.hits for source in {name for name, _ in hit.places})),
@@ -96,23 +108,29 @@ def _facets(q: str, results: Results) -> dict[str, list[Choice]]:
         ),
         "Date": ("date", (str(hit.moment.astimezone().year) for hit in results.hits if hit.moment)),
     }
-    is_exact = results.total <= len(results.hits)
+    # Several values of these find more documents, so the others stay when one is chosen.
+    others = {
+        "source": list(library.ledger.library.sizes()),
+        "type": [value for value, _ in template_filters.by_type(library.ledger.library.types())],
+    }
     return {
         title: choices
         for title, (name, facet_values) in values.items()
-        if (choices := _choices(q, name, facet_values, results.understood.filters, is_exact=is_exact))
+        if (choices := _choices(q, name, facet_values, results, others.get(name, ())))
     }
 
 
-def _choices(q: str, name: str, values: Iterable[str], filters: Sequence[str], *, is_exact: bool) -> list[Choice]:
-    """Return the values of a filter in the query, and then the most frequent ones of the results."""
-    chosen_filters = {
-        filter_.partition(":")[2].strip('"'): filter_ for filter_ in filters if filter_.startswith(f"{name}:")
-    }
-    result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen_filters.items()]
-    for value, number in Counter(values).most_common(_VALUES):
-        if value not in chosen_filters and '"' not in value:
-            result.append(Choice(value, f"{q} {_filter(name, value)}", number if is_exact else None, is_chosen=False))
+def _choices(q: str, name: str, values: Iterable[str], results: Results, others: Iterable[str]) -> list[Choice]:
+    """Return the values of a filter in the query, and then those of the results; if one is chosen, also `others`."""
+    filters = [filter_ for filter_ in results.understood.filters if filter_.startswith(f"{name}:")]
+    chosen = {filter_.partition(":")[2].strip('"'): filter_ for filter_ in filters}
+    result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen.items()]
+    numbers: dict[str, int | None] = dict(Counter(values).most_common(_VALUES))
+    if chosen or results.total > len(results.hits):
+        numbers = dict.fromkeys([*numbers, *(others if chosen else ())])
+    for value, number in numbers.items():
+        if value not in chosen and '"' not in value:
+            result.append(Choice(value, f"{q} {_filter(name, value)}", number, is_chosen=False))
     return result
 
 

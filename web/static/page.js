@@ -40,17 +40,20 @@ const toggle = $("#keys-on");
 toggle.checked = keysOn();
 toggle.onchange = () => { localStorage.keys = toggle.checked ? "on" : "off"; };
 
-// Results while typing, made by the page's own handler. The last request wins; Enter loads the page with its filters.
+// Results while typing, made by the page's own handler. The last request wins; the filters, which take longer, follow.
 let typed, asked;
 async function search(q) {
   asked?.abort();
   asked = new AbortController();
-  const query = new URLSearchParams({ q, part: "found" });
+  const load = async part => {
+    const response = await fetch(`/search?${new URLSearchParams({ q, part })}`, { signal: asked.signal });
+    if (response.ok) $(`#${part}`).outerHTML = await response.text();
+    return response.ok;
+  };
   try {
-    const response = await fetch(`/search?${query}`, { signal: asked.signal });
-    if (!response.ok) return;
-    $("#found").outerHTML = await response.text();
-    $("#facets").hidden = true;   // they belong to the query before
+    if (!await load("found")) return;
+    clearTimeout(typed);
+    typed = setTimeout(() => load("facets").catch(() => {}), 250);
     history.replaceState(null, "", q ? `/search?${new URLSearchParams({ q })}` : "/");
     say($("#found .read-as")?.textContent.trim().replace(/\s+/g, " ") || "");
   } catch (error) {

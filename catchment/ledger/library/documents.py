@@ -212,24 +212,28 @@ class Library:
             ):
                 yield row.item_id, row.locator, _link(row)
 
-    def latest(self, *, after: str | None = None, limit: int = 50) -> ListPage[LatestDocument]:
-        """Return the documents in parts, latest first. Those without a time are omitted."""
+    def latest(
+        self, *, after: str | None = None, limit: int = 50, without: Collection[str] = ()
+    ) -> ListPage[LatestDocument]:
+        """Return the documents in parts, latest first. Omits those without a time, or with a media type of `without`."""
         key = documents.c.moment, documents.c.content_id, documents.c.id
         opening = func.substr(contents.c.text, 1, _OPENING)
+        # By content, because an index has the types.
+        omitted = select(contents.c.id).where(contents.c.media_type.in_(without))
+        shown = _LIVE & documents.c.moment.is_not(None) & documents.c.content_id.not_in(omitted)
         part = (
             select(*key, documents.c.title, sources.c.name, sources.c.kind, items.c.locator, contents.c.media_type)
             .add_columns(contents.c.author, documents.c.metadata, opening.label("opening"))
             .join(items, items.c.id == documents.c.item_id)
             .join(sources, sources.c.id == documents.c.source_id)
             .join(contents, contents.c.id == documents.c.content_id)
-            .where(_LIVE, documents.c.moment.is_not(None), before(after, *key))
+            .where(shown, before(after, *key))
             .order_by(*(column.desc() for column in key))
             .limit(limit + 1)
         )
         with self._store.read() as reading:
             rows = reading.execute(part).all()
-            dated = select(func.count()).select_from(documents).where(_LIVE, documents.c.moment.is_not(None))
-            total = reading.execute(dated).scalar_one()
+            total = reading.execute(select(func.count()).select_from(documents).where(shown)).scalar_one()
         return cut(rows, limit, total, _latest, lambda row: key_of(row.moment, row.content_id, row.id))
 
     def types(self, source_id: int | None = None) -> dict[str, int]:
