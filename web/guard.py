@@ -45,7 +45,7 @@ _REQUEST_SECONDS = 2.0
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     # With `no-referrer`, browsers send `Origin: null` with the forms of our own pages.
     "Referrer-Policy": "same-origin",

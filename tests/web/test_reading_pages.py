@@ -141,7 +141,10 @@ def test_picture_is_shown_and_sent_so_that_it_can_do_nothing(reader: Reader) -> 
 def test_pdf_is_offered_beside_its_text(reader: Reader) -> None:
     own = f"/documents/{reader.number('report.pdf')}/file"
     assert f'href="{own}" target="_blank">Open the PDF</a>' in reader.page("report.pdf")
-    assert reader.client.get(own).headers["content-type"] == "application/pdf"
+    assert f'<iframe src="{own}#navpanes=0"' in reader.page("report.pdf")
+    headers = reader.client.get(own).headers
+    assert headers["content-type"] == "application/pdf"
+    assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'self'"
 
 
 def test_file_needs_a_session(reader: Reader) -> None:

@@ -252,6 +252,7 @@ def test_every_response_limits_what_the_browser_may_do(client: TestClient, path:
         "style-src": "'self'",
         "img-src": "'self' data:",
         "connect-src": "'self'",
+        "frame-src": "'self'",
         "form-action": "'self'",
         "frame-ancestors": "'none'",
         "base-uri": "'none'",

@@ -39,8 +39,9 @@ _SCHEME = re.compile("^https?://")
 _PAGE = re.compile(r"[1-9][0-9]{0,5}")
 _UNSAFE = re.compile(r"[^\w .()+-]", re.ASCII)
 _CLOSED = "default-src 'none'; frame-ancestors 'none'"
-_POLICIES = {"application/pdf": _CLOSED}
-"""Chromium shows no PDF in a sandbox. No file is ever a page: its type follows from its bytes, and is never guessed."""
+_POLICIES = {"application/pdf": "default-src 'none'; frame-ancestors 'self'"}
+"""The page of a document shows its PDF in a frame, and Chromium shows none in a sandbox. No file is ever a page: its type
+follows from its bytes, and is never guessed."""
 
 
 def file_route(library: WarmLibrary) -> Route:
