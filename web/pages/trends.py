@@ -16,12 +16,12 @@ from web.warm_library import WarmLibrary
 
 _RANGES = {TrendRange.DAY: "24 hours", TrendRange.MONTH: "30 days"}
 _TITLES = {
-    "throughput": ("Stored", "items that were added or updated"),
-    "duration": ("Time of a sync", "line: 95 of 100, dashed: half of them"),
-    "latency": ("From save to found", "in watched folders; line: 95 of 100, dashed: half of them"),
-    "backlog": ("Backlog", "jobs that wait, on average"),
+    "throughput": ("Stored", "items added or updated"),
+    "duration": ("Time of a sync", "all but 5 % were faster; dashed: half of them"),
+    "latency": ("From save to found", "all but 5 % were faster; dashed: half of them"),
+    "backlog": ("Backlog", "jobs waiting, on average"),
     "failures": ("Failures", "failed attempts at an item"),
-    "retries": ("Retries", "failed attempts that are tried again"),
+    "retries": ("Retries", "attempts that are repeated"),
 }
 _BARS = ("throughput", "failures", "retries")
 
