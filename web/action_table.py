@@ -387,6 +387,10 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
 """The actions, by the module and the name of their function in `deployments.actions`."""
 
 
+_NOT_KEPT = ("secret", "form", "confirm", "consent")
+"""Fields of a refused form that a person types again."""
+
+
 def forms(desk: Desk, site: Site) -> list[Route]:
     """Return the route of the page's forms."""
 
@@ -397,7 +401,8 @@ def forms(desk: Desk, site: Site) -> list[Route]:
             fields = action.fields.model_validate(form)
             result = await _perform(action, desk, fields)
         except (ValidationError, CatchmentError) as refusal:
-            notice, address = Notice(_problem(refusal), form.get("reason", ""), is_refusal=True), _form_page(request)
+            typed = {name: value for name, value in form.items() if name not in _NOT_KEPT}
+            notice, address = Notice(_problem(refusal), typed, is_refusal=True), _form_page(request)
         else:
             notice, address = Notice(result.message), action.after(fields)
         site.notify(request.scope["session"], notice)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,11 @@ class WebPage:
 class Notice:
     """A message that the next page of a session shows once: the result of an action, or its refusal.
 
-    `reason` is the text that the person had typed.
+    `typed`: the fields of a refused form, without secrets.
     """
 
     text: str
-    reason: str = ""
+    typed: Mapping[str, str] = field(default_factory=dict)
     is_refusal: bool = False
 
 

@@ -100,11 +100,39 @@ def github(hub: GitHubServer, **more: str) -> dict[str, str]:
 
 
 def test_form_offers_each_kind_and_reads_nothing(home: Home, client: TestClient) -> None:
-    page = client.get("/sources/new").text
-    for kind in ("obsidian", "local_files", "imap", "github", "web"):
-        assert f'name="kind" value="{kind}"' in page
-    assert "/actions/sources.add" not in page
+    assert "/actions/sources.add" not in client.get("/sources/new").text
+    labels = {
+        "obsidian": "Vault",
+        "local_files": "Folder",
+        "imap": "Mailbox",
+        "github": "Repository",
+        "web": "Address or file",
+    }
+    for kind, label in labels.items():
+        page = client.get(f"/sources/new?kind={kind}").text
+        assert f'name="kind" value="{kind}"' in page and f'<label for="location">{label}</label>' in page
+        assert ('type="password"' in page) is (kind in ("imap", "github"))
+        assert all(f'href="/sources/new?kind={other}"' in page for other in labels)
     assert not (home.path / "ledger.db").exists()
+
+
+def test_refused_form_keeps_what_was_typed_and_no_secret(client: TestClient) -> None:
+    fields = {"kind": "imap", "location": "nobody", "name": "post", "secret": "hunter2", "settings": "include=INBOX"}
+    client.get("/sources/new?kind=imap")
+    _, page = post(
+        client, "sources.add", "/sources/new?kind=imap", **fields, until="2027-01-01", every="1h", reason="mine"
+    )
+    assert "Not done" in page
+    for value in (
+        'value="nobody"',
+        'value="post"',
+        "include=INBOX",
+        'value="2027-01-01"',
+        '"1h" selected',
+        'value="mine"',
+    ):
+        assert value in page, value
+    assert "hunter2" not in page
 
 
 def test_preview_counts_files_by_type_and_writes_nothing(home: Home, client: TestClient, vault: Path) -> None:

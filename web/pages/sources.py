@@ -27,6 +27,9 @@ from web.warm_library import WarmLibrary
 _SHOWN = ("throughput", "duration", "backlog", "failures")
 """Trends on the page of a source."""
 
+_PLACES = {"imap": "user@imap.example.org", "github": "owner/repo"}
+"""Kinds with a password or token, which is asked for at once: what they read does not depend on the place."""
+
 Show = Callable[[Desk, WarmLibrary, str, Mapping[str, str]], Data]
 
 
@@ -115,13 +118,15 @@ def _source(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> 
 
 def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     form = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
+    form["kind"] = form["kind"] or "obsidian"
     # The box is checked until a place was typed.
     watch = bool(parameters.get("watch")) and form["kind"] != "web"
     preview, problem = None, None
-    if form["location"]:
+    if location := form["location"] or _PLACES.get(form["kind"]):
+        name = form["name"] if form["location"] else form["kind"]
         timing = Timing(form["every"] or None, form["cron"] or None, watch=watch)
         preview, problem = _result_or_problem(
-            lambda: previews.new_source(desk, NewSource(form["kind"], form["location"], form["name"], timing=timing))
+            lambda: previews.new_source(desk, NewSource(form["kind"], location, name, timing=timing))
         )
     return {
         "view": Trial(preview, problem),
