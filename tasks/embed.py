@@ -180,6 +180,9 @@ async def _show_progress(work: _Embedding) -> None:
             with suppress(httpx.HTTPError, ObjectNotFound):
                 if work.run is not None:
                     await client.update_flow_run(UUID(work.run), name=work.progress)
+                if work.made:
+                    # An earlier run may have failed.
+                    await asyncio.to_thread(meaning_status.record, Home.default(), "")
                 if deployment.id is not None and (await client.read_deployment(UUID(deployment.id))).paused:
                     work.stop("the deployment was paused")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from anyio import CapacityLimiter, to_thread
@@ -72,6 +72,9 @@ def application(
     site = Site(warm_library, readiness, pages, trouble.count)
 
     def read_overview(library: WarmLibrary, _parameters: Mapping[str, str]) -> Overview:
+        # A sync that has just ended may have solved a problem.
+        with suppress(CatchmentError):
+            judge()
         return overview(library.ledger, library.home, desk.server_url(), desk.report(), library.unsaved())
 
     views = [

@@ -28,7 +28,7 @@ from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.views.telemetry.incidents import IncidentView, loud, opened
+from catchment.views.telemetry.incidents import IncidentView, opened
 from web import template_filters
 from web.live import view_address
 from web.readiness import Readiness
@@ -239,7 +239,7 @@ class Site:
         watch_report = WatchReport.read(home)
         return {
             "troubles": troubles,
-            "incidents": loud(incidents),
+            "incidents": incidents,
             "server": server,
             "worker": WorkerStatus.read(home),
             "watched": len(watch_report.sources) if watch_report else 0,

@@ -23,7 +23,7 @@ from catchment.errors import (
 _SLEPT_SECONDS = 60.0
 """Time between two judgements after which the machine has slept, or was too busy to judge."""
 _GONE_SECONDS = 15.0
-"""Time for which a condition must be absent before its incident closes."""
+"""Time for which a condition that can flap must be absent before its incident closes."""
 
 
 class ReasonCode(StrEnum):
@@ -51,26 +51,25 @@ class ReasonCode(StrEnum):
     DISK_FULL = "disk.full", "The disk of the home folder is full; it cannot be written"
     LEDGER_DAMAGED = "ledger.damaged", "The database is damaged"
     LEDGER_UNWRITABLE = "ledger.unwritable", "The database cannot be written", 20.0
-    SERVER_SILENT = "server.silent", "The Prefect server does not respond", 30.0
+    SERVER_SILENT = "server.silent", "The Prefect server does not respond", 60.0
     WORKER_SILENT = "worker.silent", "The worker does not report; no sync runs", 45.0
     HOST_SILENT = "host.silent", "A host that shares the library does not answer"
     SETTINGS_INVALID = "settings.invalid", "A file of settings has an error"
     CLOCK_JUMPED = "clock.jumped", "The clock of this machine was set, or is wrong"
     LOGIN_REFUSED = "login.refused", "A source refused the login"
     DELETIONS_HELD = "deletions.held", "Deletions wait for a decision"
-    SOURCE_UNREACHABLE = "source.unreachable", "A source cannot be reached or read"
+    SOURCE_UNREACHABLE = "source.unreachable", "A source cannot be reached or read", 60.0
     SOURCE_INVALID = "source.invalid", "The location of a source is not of its kind, or its program is missing"
     SOURCE_HELD = "source.held", "A source is held after repeated failures"
     PARSER_BROKEN = "parser.broken", "Most of the latest items of a source could not be parsed"
     FAILURES_RISING = "failures.rising", "Most of the latest items of a source failed"
     SYNC_FAILED = "sync.failed", "The last sync of a source was ended by a problem of Catchment itself", 45.0
     SYNC_STUCK = "sync.stuck", "A sync makes no progress", 90.0
-    OBJECTIVE_BURNING = "objective.burning", "An objective is missed much faster than it permits"
     BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall", 60.0
-    HOST_THROTTLED = "host.throttled", "A host limits requests, or answers slowly", 30.0
+    HOST_THROTTLED = "host.throttled", "A host has limited requests, or answered slowly, for an hour", 3_600.0
     LOGIN_EXPIRING = "login.expiring", "A login expires soon"
     CONSENT_ENDING = "consent.ending", "A consent is missing, has expired or expires soon"
-    WATCH_LIMITED = "watch.limited", "A source is not watched completely", 30.0
+    WATCH_LIMITED = "watch.limited", "A source has not been watched completely for an hour", 3_600.0
     MEANING_STALLED = "meaning.stalled", "Search by meaning is behind", 60.0
     SINK_FAILING = "sink.failing", "A place that documents are copied to cannot be written", 60.0
     UPKEEP_FAILED = "upkeep.failed", "The daily clean-up failed"
@@ -120,8 +119,8 @@ class Condition:
         message: The state in words. What changes by itself, such as an age, comes after "; ".
         remedy: The way to solve it; "" if no action is needed. Neither text contains a path.
         reason: The code of the incident that it is unless it is ok; None if it is none.
-        subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger,
-            "objective:NAME", or "" for the whole system.
+        subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger, or ""
+            for the whole system.
     """
 
     probe: str
@@ -191,15 +190,16 @@ UNREAD = {
     ReasonCode.SOURCE_HELD,
 }
 """Reasons why a source is not read."""
-_SLOW = {*_OF_SYSTEM, ReasonCode.SYNC_STUCK, ReasonCode.HOST_THROTTLED}
 _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
     ReasonCode.LEDGER_UNWRITABLE: {ReasonCode.DISK_FULL},
     ReasonCode.SOURCE_UNREACHABLE: {ReasonCode.SOURCE_HELD},
     ReasonCode.SYNC_FAILED: _OF_SYSTEM,
-    ReasonCode.SYNC_STUCK: _OF_SYSTEM,
-    ReasonCode.OBJECTIVE_BURNING: {*_SLOW, *UNREAD, ReasonCode.SYNC_FAILED, ReasonCode.BACKLOG_GROWING},
-    ReasonCode.BACKLOG_GROWING: _SLOW,
+    ReasonCode.SYNC_STUCK: {*_OF_SYSTEM, ReasonCode.HOST_THROTTLED},
+    ReasonCode.FAILURES_RISING: {*_OF_SYSTEM, *UNREAD, ReasonCode.HOST_THROTTLED},
+    ReasonCode.BACKLOG_GROWING: {*_OF_SYSTEM, ReasonCode.SYNC_STUCK, ReasonCode.HOST_THROTTLED},
+    ReasonCode.LOGIN_EXPIRING: {ReasonCode.LOGIN_REFUSED},
     ReasonCode.WATCH_LIMITED: UNREAD,
+    ReasonCode.MEANING_STALLED: _OF_SYSTEM,
     ReasonCode.UPKEEP_FAILED: _OF_SYSTEM,
 }
 """The problems of which each is a consequence."""
@@ -208,8 +208,8 @@ _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
 class Judge:
     """Decides when a condition opens an incident, and when its absence closes it.
 
-    A condition must hold for the time of its code, and then be absent for some seconds. These times start anew after a sleep of
-    the machine, because all reports were written before.
+    A condition must hold for the time of its code, and then be absent for some seconds if it can flap. These times start anew
+    after a sleep of the machine, because all reports were written before.
     """
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class Judge:
         turning = {key for key in present.keys() ^ set(is_open) if key in present or not is_partial}
         self._turning = {key: self._turning.get(key, now) for key in turning}
         opened = [each for key, each in present.items() if key in turning and self._lasts(key, now, key[0].wait)]
-        closed = [key for key in is_open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
+        closed = [key for key in is_open if key in turning and self._lasts(key, now, min(_GONE_SECONDS, key[0].wait))]
         for key in (*(each.key for each in opened), *closed):
             del self._turning[key]
         return opened, closed

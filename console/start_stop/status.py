@@ -200,9 +200,11 @@ def _quota(name: str, unit: str, quota: QuotaStatus | None) -> Iterator[str]:
 
 
 def _warnings(overview: Overview) -> Iterator[str]:
-    for condition in overview.problems:
-        if condition.reason != "host.throttled":  # The line about the limit also has its end.
-            yield f"{condition.subject.partition(':')[2]}: {condition.message}; {condition.remedy}"
+    is_judged = overview.server.running and web_process.WebAddress.read(session.home()) is not None
+    # The first line names the worst incident.
+    for problem in overview.incidents[1:] if is_judged else overview.problems:
+        if problem.reason != "host.throttled":  # The line about the limit also has its end.
+            yield f"{problem.subject.partition(':')[2] or 'Catchment'}: {problem.message}; {problem.remedy}"
     for source in overview.sources:
         if source.state == "paused":
             yield from _waits(source.waits[:1])

@@ -15,7 +15,7 @@ from deployments.server.environment import POOL
 from deployments.server.planned import own_queues
 from deployments.server.running import Running
 
-_ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
+_STARTED = ("RUNNING", "COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
 def examine(home: Home, state: Running | None = None) -> list[Condition]:
@@ -34,13 +34,13 @@ def examine(home: Home, state: Running | None = None) -> list[Condition]:
 
 
 def _failure(client: Client, home: Home, tag: str) -> str:
-    """Return why the last run of a deployment failed; empty if it did not."""
+    """Return why the last run of a deployment failed; empty if it did not, or works."""
     query = {
-        "flow_runs": {"state": {"type": {"any_": _ENDED}}},
+        "flow_runs": {"state": {"type": {"any_": _STARTED}}},
         "deployments": {"tags": {"all_": [tag]}},
         "work_pools": {"name": {"any_": [POOL]}},
         **own_queues(home),
-        "sort": "END_TIME_DESC",
+        "sort": "START_TIME_DESC",
         "limit": 1,
     }
     runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()

@@ -99,16 +99,22 @@ def _plan(client: Client, queues: dict[str, Any], now: datetime) -> Condition:
         s for deployment in deployments if not deployment["paused"] for s in deployment["schedules"] if s["active"]
     ]
     query = {
-        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}}},
         "work_pools": {"name": {"any_": [POOL]}},
         **queues,
         "sort": "EXPECTED_START_TIME_ASC",
         "limit": _PAGE,
     }
     runs = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-    # A second run of a source waits for the first (AwaitingConcurrencySlot). That run is not late.
-    due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
-    return health.scheduler(len(schedules), len(runs), [moment for moment in due if moment is not None], now)
+    # A run that waits for the one before it, of the same deployment, is not late.
+    working = {run["deployment_id"] for run in runs if run["state_type"] != "SCHEDULED"}
+    planned = [run for run in runs if run["state_type"] == "SCHEDULED"]
+    due = [
+        _moment(run["next_scheduled_start_time"])
+        for run in planned
+        if run["state_name"] in ("Scheduled", "Late") and run["deployment_id"] not in working
+    ]
+    return health.scheduler(len(schedules), len(planned), [moment for moment in due if moment is not None], now)
 
 
 def _heard(client: Client, home: Home) -> datetime | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any
 
 from catchment.errors import CatchmentError, NotFound
@@ -16,7 +17,7 @@ from catchment.runtime.home import Home
 from catchment.telemetry.incidents import WARN, Condition, Judge, Key, ReasonCode, problems
 from catchment.views.telemetry import conditions
 
-_INTERVALS = {conditions.of_ledger: 0.0, conditions.of_ledger_each_minute: 55.0, conditions.of_objectives: 295.0}
+_INTERVALS = {conditions.of_ledger: 0.0, conditions.of_ledger_each_minute: 55.0}
 """Seconds after which conditions are judged again."""
 _CLOCK_SECONDS = 60.0
 """Difference from which the clock counts as set."""
@@ -60,7 +61,7 @@ class Role:
 
 
 class IncidentWatch:
-    """Judges the conditions, and stores the incidents that open, change or close. For one thread, except `note`.
+    """Judges the conditions, and stores the incidents that open, change or close.
 
     While the ledger cannot be written, incidents live here and are stored later.
 
@@ -87,6 +88,7 @@ class IncidentWatch:
         self._home, self._reading, self._writing = home, reading, writing
         self._errors, self._announce, self._is_up = errors, announce, is_up
         self._clock, self._steady = clock, steady
+        self._lock = Lock()
         self._judge: Judge | None = None
         self._open: dict[Key, Incident] = {}
         self._unsaved: dict[tuple[str, str, datetime], Incident] = {}
@@ -107,7 +109,11 @@ class IncidentWatch:
         self._notes.append((incident, text))
 
     def judge(self) -> None:
-        """Judge once. Raises NotFound before the first source; other errors are conditions themselves."""
+        """Judge once. Thread-safe. Raises NotFound before the first source; other errors are conditions themselves."""
+        with self._lock:
+            self._judge_once()
+
+    def _judge_once(self) -> None:
         now, steady = self._clock(), self._steady()
         errors = dict(self._errors())
         of_records: list[Condition] = []
@@ -118,7 +124,7 @@ class IncidentWatch:
                 # Others may have judged the incidents of the new role.
                 self._role, self._judge = role, None
             if self._judge is None:
-                self._start(ledger.incidents.open())
+                self._start(ledger.incidents.open(), now)
             latest = self._latest_syncs(ledger)
             for judged, seconds in _INTERVALS.items():
                 if judged not in self._judged or steady - self._judged[judged][0] >= seconds:
@@ -152,7 +158,7 @@ class IncidentWatch:
     ) -> list[Incident]:
         """Open, change and close incidents by the problems that hold. Return them."""
         if self._judge is None:
-            self._start(())
+            self._start((), now)
         assert self._judge is not None
         opened, closed = self._judge.judge(conditions, self._open, steady, is_partial=is_partial)
         texts = {condition.key: {"message": condition.problem, "remedy": condition.remedy} for condition in conditions}
@@ -178,12 +184,14 @@ class IncidentWatch:
         elif incident.timeline[-1].event == "closed":
             del self._open[key]
 
-    def _start(self, known: Sequence[Incident]) -> None:
-        keyed = {
-            (ReasonCode(incident.reason), incident.subject): incident
-            for incident in known
-            if incident.reason in [*ReasonCode]
-        }
+    def _start(self, known: Sequence[Incident], now: datetime) -> None:
+        keyed = {}
+        for incident in known:
+            if incident.reason in [*ReasonCode]:
+                keyed[ReasonCode(incident.reason), incident.subject] = incident
+            elif self._role.is_first:
+                # Of an earlier version: nothing judges it any more.
+                self._unsaved[incident.identity] = _continued(incident, now, "closed", closed_at=now)
         self._open = {key: incident for key, incident in keyed.items() if self._role.judges(key)}
         self._judge = Judge()
 

@@ -5,7 +5,9 @@ New mail in the inbox is a hint only. The sync compares every folder.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,7 +26,7 @@ from deployments.watch.tree import Descriptor, WatchEvent
 
 _FIRST_PAUSE, _LAST_PAUSE = 5.0, 600.0
 _LOOK_SECONDS = 10.0
-"""Interval in which a refused secret is compared with the stored one; this does not contact the mail server."""
+"""Interval of looks for a sync that succeeded, or another secret; this does not contact the mail server."""
 _CONSENT_SECONDS = 10.0
 """Interval in which the account's consent is read from the ledger."""
 _INBOX = "INBOX"
@@ -114,15 +116,20 @@ class WatchedMailbox:
                         lost = False
             except LoginFailed as error:
                 remedy = f"retried when the secret changes, or after a good sync: catchment sync {self.entry.name}"
-                self._state, refused = WatchState(Watching.LIMITED, f"{error}", remedy), datetime.now(UTC)
-                while not self._closed.wait(_LOOK_SECONDS):
-                    if self._differs_from(secret) or self._was_read_since(refused):
-                        break
+                self._state = WatchState(Watching.LIMITED, f"{error}", remedy)
+                self._rest(math.inf, secret)
             except CatchmentError as error:
                 self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds changes")
-                self._closed.wait(pause)
+                self._rest(pause)
                 pause = min(pause * 2, _LAST_PAUSE)
         self._connector.close()
+
+    def _rest(self, seconds: float, secret: str = "") -> None:
+        """Wait, at most until a sync has read the account, or its secret differs from a refused one."""
+        failed, end = datetime.now(UTC), time.monotonic() + seconds
+        while not self._closed.wait(min(_LOOK_SECONDS, end - time.monotonic())) and time.monotonic() < end:
+            if self._was_read_since(failed) or (secret and self._differs_from(secret)):
+                break
 
     def _differs_from(self, secret: str) -> bool:
         """Whether the login's secret differs from `secret`; False if it cannot be read."""

@@ -129,6 +129,10 @@ def test_runs_that_are_late_are_a_warning_and_those_that_wait_their_turn_are_not
     server.answers["/flow_runs/filter"] = [run("notes", -300, state="Late")]
     response = cli("health", "--json")
     assert (response.code, verdicts(response)["scheduler"]) == (0, "warn")
+    behind = [run("embed", -4_000, state="Running", state_type="RUNNING"), run("embed", -1_440, state="Late")]
+    server.answers["/flow_runs/filter"] = [*behind, run("notes", 90)]
+    finding = next(one for one in cli("health", "--json").json["findings"] if one["probe"] == "scheduler")
+    assert finding["message"].startswith("on time"), "it waits for the run before it"
 
 
 def test_a_source_whose_root_is_gone_fails_with_its_remedy(cli: Cli, server: Standin, vault: Path) -> None:
@@ -307,6 +311,10 @@ def test_embeddings_that_are_behind_are_named_with_the_reason(cli: Cli, server: 
     )
     assert found["embeddings"]["remedy"].endswith("catchment model use")
     assert {"embed", "upkeep"} <= set(tags)
+    ended |= {"state_type": "RUNNING", "state": {"message": None}}
+    found = {one["probe"]: one for one in cli(command, "--json").json["findings"]}
+    assert found["embeddings"]["verdict"] == "ok", "a new run works"
+    ended |= {"state_type": "CRASHED", "state": {"message": "killed"}}
     failing = {"upkeep"}
     found = {one["probe"]: one for one in cli(command, "--json").json["findings"]}
     assert (found["upkeep"]["verdict"], found["embeddings"]["verdict"]) == ("warn", "ok")

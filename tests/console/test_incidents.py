@@ -120,15 +120,6 @@ def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: Desk) 
     assert "notes: mail.example.org: no answer" in client.get("/incidents").text
 
 
-def test_missed_objective_does_not_colour_the_first_line(client: TestClient, library: WarmLibrary) -> None:
-    slow = replace(FULL, reason="objective.burning", subject="objective:syncs", message="objective missed")
-    library.unsaved = lambda: (slow,)
-    page = client.get("/trouble").text
-    assert "objective missed" in page
-    line = page.partition('id="well"')[2].partition("</aside>")[0]
-    assert "objective missed" not in line
-
-
 def test_closed_incident_is_kept_in_the_list(client: TestClient, desk: Desk) -> None:
     an_incident(desk)
     with desk.writing() as ledger:

@@ -16,6 +16,7 @@ from catchment.errors import (
     CatchmentError,
     LedgerCorrupt,
     LedgerUnavailable,
+    LoginFailed,
     NotFound,
     SourceUnavailable,
     TryAgain,
@@ -40,7 +41,6 @@ from catchment.views.telemetry.conditions import (
     of_ledger,
     of_ledger_each_minute,
     of_machine,
-    of_objectives,
     of_queue,
     waiting_jobs,
 )
@@ -60,7 +60,7 @@ def latest(world: World) -> LatestSyncs:
 
 
 def found(world: World, home: Home) -> dict[tuple[ReasonCode, str], Condition]:
-    judged = (of_ledger, of_ledger_each_minute, of_objectives)
+    judged = (of_ledger, of_ledger_each_minute)
     conditions = [one for each in judged for one in each(world.ledger, home, latest(world))]
     return {one.key: one for one in problems(conditions)}
 
@@ -94,24 +94,30 @@ def test_nothing_is_wrong_after_a_good_sync(world: World, home: Home) -> None:
     assert found(world, home) == {}
 
 
-def test_objective_that_burns_is_named_until_its_settings_permit_it(world: World, home: Home) -> None:
-    for number in range(16):
-        synced(world, "failed" if number % 3 == 1 else "completed")
-    (missed,) = found(world, home).values()
-    assert missed.key == (ReasonCode.OBJECTIVE_BURNING, "objective:syncs")
-    assert (missed.message, missed.remedy) == ("objective missed: 99 % of syncs succeed", "see `catchment slo`")
-    home.alerts_file.write_text("objectives: {syncs: {target: 0.5}}\n")
-    assert found(world, home) == {}
-
-
 def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home) -> None:
     synced(world, "failed", GONE)
     (condition,) = found(world, home).values()
+    remedy = "check its address, then: catchment sources test notes"
     assert condition == Condition(
-        "source notes", WARN, "mail: no answer", "check its address", ReasonCode.SOURCE_UNREACHABLE, "source:notes"
+        "source notes", WARN, "mail: no answer", remedy, ReasonCode.SOURCE_UNREACHABLE, "source:notes"
     )
     synced(world, "completed", succeeded=1)
     assert found(world, home) == {}
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(GONE, False), (None, False), (LoginFailed("mail: refused"), True)])
+def test_single_failure_after_a_good_sync_counts_when_it_repeats_or_stays(
+    world: World, home: Home, error: CatchmentError | None, is_told: bool
+) -> None:
+    synced(world, "completed")
+    synced(world, "failed", error)
+    assert bool(found(world, home)) is is_told
+    synced(world, "completed")
+    synced(world, "failed", error)
+    world.clock.forward(hours=2, minutes=1)
+    assert found(world, home), "no other sync followed"
+    synced(world, "failed", error)
+    assert found(world, home)
 
 
 def test_cancelled_or_running_sync_does_not_hide_a_failed_one(world: World, home: Home) -> None:
@@ -164,7 +170,7 @@ def test_held_source_names_its_cause_until_it_is_resumed(world: World, home: Hom
     HealthReport.of((Condition("source notes", WARN, "is read"),), world.clock.moment + timedelta(1)).write(home)
     (condition,) = found(world, home).values()
     assert condition.reason is ReasonCode.SOURCE_UNREACHABLE
-    assert condition.remedy.endswith("catchment sources resume notes")
+    assert condition.remedy == "check its address, then: catchment sources test notes"
     world.ledger.sources.hold("notes", "catchment", "it crashed the runner twice")
     synced(world, "completed", source=world.ledger.sources.put("plots", "github", Priority.NORMAL))
     world.ledger.sources.put("mail", "imap", Priority.NORMAL)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from catchment.errors import CatchmentError, ConfigError, Reason, split_remedy
+from catchment.errors import CatchmentError, Reason, split_remedy
 from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
@@ -15,25 +14,25 @@ from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
-from catchment.telemetry.incidents import FAIL, OK, UNREAD, WARN, Condition, ReasonCode, explains, problems
-from catchment.telemetry.objectives import ObjectiveStatus
+from catchment.telemetry.incidents import FAIL, OK, UNREAD, WARN, Condition, ReasonCode, Verdict, problems
 from catchment.views import health, hosts
 from catchment.views.health import HealthReport, LastCheck
 from catchment.views.hosts import HostState
-from catchment.views.telemetry.objectives import objectives, settings
 
 _MANY_JOBS = 1_000
 _MINUTE = timedelta(minutes=1)
 _STUCK = timedelta(minutes=30)
+_HEALS = timedelta(hours=2)
+"""Time in which a later sync makes a single failed sync forgotten."""
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _FEW = 5
 """Items after which the latest attempts at a source are judged."""
 _SLOW = 0.25
 """Multiplier of a host's rate after two halvings."""
+_PASSING = (ReasonCode.SOURCE_UNREACHABLE, ReasonCode.SYNC_FAILED)
+"""Problems that may be over with the next sync."""
 _OF_PARSERS = (Reason.PARSE_ERROR, Reason.DEPENDENCY_FAILURE, Reason.PROCESS_KILLED, Reason.RESOURCE_EXHAUSTED)
-_OBJECTIVE = timedelta(hours=2)
-"""Time for which the cause of a burning objective counts after its end: the longest of the short windows."""
 
 LatestSyncs = Mapping[int, Sequence[SyncRow]]
 """The latest syncs of each source, newest first, by its ID."""
@@ -80,7 +79,7 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
     now, report = ledger.now(), HealthReport.read(home)
     for source in _read(ledger):
         syncs = [sync for sync in latest.get(source.id, ()) if not sync.is_undo]
-        yield from _last_sync(source, syncs, report)
+        yield from _last_sync(source, syncs, report, now)
         yield from _failing_items(ledger, source, syncs)
         if syncs and syncs[0].outcome is None:
             yield from _stuck(ledger, source, syncs[0], now)
@@ -121,27 +120,6 @@ def of_ledger_each_minute(ledger: Ledger, _home: Home, _latest: LatestSyncs) -> 
         yield health.sink(sink, now)
 
 
-def of_objectives(ledger: Ledger, home: Home, _latest: LatestSyncs) -> Iterator[Condition]:
-    """Yield the objectives that burn without a known cause. Takes 0.1 s with a large ledger."""
-    now, key = ledger.now(), (ReasonCode.OBJECTIVE_BURNING, "")
-    ended = (
-        incident
-        for incident in ledger.incidents.closed().rows
-        if incident.closed_at and now - incident.closed_at < _OBJECTIVE
-    )
-    if any(explains((incident.reason, incident.subject), key) for incident in ended):
-        return
-    try:
-        chosen = settings(home)
-    except ConfigError:
-        return  # The checks report it.
-    for state in objectives(ledger, chosen, now):
-        if state.status is ObjectiveStatus.BURNING:
-            name, text = state.objective.name, f"objective missed: {state.objective}"
-            code = ReasonCode.OBJECTIVE_BURNING
-            yield Condition(f"objective {name}", WARN, text, "see `catchment slo`", code, f"objective:{name}")
-
-
 def _read(ledger: Ledger) -> list[Source]:
     """Return the sources that should be read."""
     return [source for source in ledger.sources.all() if source.state in ("active", "held")]
@@ -154,32 +132,37 @@ def _watched(home: Home) -> Iterator[Condition]:
             yield Condition(f"watch {name}", WARN, state.reason, state.remedy, code, f"source:{name}")
 
 
-def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | None) -> Iterator[Condition]:
+def _last_sync(
+    source: Source, syncs: Sequence[SyncRow], report: HealthReport | None, now: datetime
+) -> Iterator[Condition]:
     """Judge the last sync that read the source or failed to. A later check may have reached the source again."""
-    last = next((sync for sync in syncs if sync.outcome not in (None, "cancelled")), None)
+    read = [sync for sync in syncs if sync.outcome not in (None, "cancelled")]
+    last = read[0] if read else None
     if last is None or last.outcome not in FAILED_OUTCOMES:
         if source.state == "held":
-            yield _held(source, source.state_reason, ReasonCode.SOURCE_HELD)
+            yield _unread(source, source.state_reason or "repeated failures", ReasonCode.SOURCE_HELD, FAIL)
         elif last and report and (last.ended or last.began) > report.at:
             yield Condition(f"source {source.name}", OK, "read by its last sync")
         return
     code = ReasonCode(last.cause) if last.cause in UNREAD else ReasonCode.SYNC_FAILED
     problem = last.error or "the process of the sync ended"
     if source.state == "held":
-        yield _held(source, problem, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code)
+        yield _unread(source, problem, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code, FAIL)
         return
-    is_read_again = code in UNREAD and report and report.at > (last.ended or last.began) and report.reads(source.name)
+    ended = last.ended or last.began
+    is_read_again = code in UNREAD and report and report.at > ended and report.reads(source.name)
     is_resumed = last.cause is None and syncs[0].outcome is None
-    if not is_read_again and not is_resumed:
-        remedy = f"catchment sources test {source.name}"
-        condition = Condition.of_error(f"source {source.name}", problem, remedy, code, f"source:{source.name}")
-        yield replace(condition, verdict=WARN)
+    is_single = code in _PASSING and now - ended < _HEALS and len(read) > 1 and read[1].outcome not in FAILED_OUTCOMES
+    if not is_read_again and not is_resumed and not is_single:
+        yield _unread(source, problem, code, WARN)
 
 
-def _held(source: Source, why: str | None, code: ReasonCode) -> Condition:
-    problem, remedy = split_remedy(why or "repeated failures")
-    remedy = f"{remedy or 'correct the cause'}, then: {source.resume}"
-    return _of_source("source", source.name, f"held: {problem}", remedy, code)
+def _unread(source: Source, error: str, code: ReasonCode, verdict: Verdict) -> Condition:
+    """Return the problem of a source that is not read. After a crash, a test says nothing, so it must be resumed."""
+    problem, remedy = split_remedy(error)
+    command = source.resume if code is ReasonCode.SOURCE_HELD else f"catchment sources test {source.name}"
+    remedy = f"{remedy}, then: {command}" if remedy else command
+    return Condition(f"source {source.name}", verdict, problem, remedy, code, f"source:{source.name}")
 
 
 def _of_source(probe: str, name: str, text: str, remedy: str, code: ReasonCode) -> Condition:
@@ -190,16 +173,16 @@ def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> 
     """Judge the latest items that were attempted, of as many syncs as it takes to have enough."""
     ended = [sync.summary for sync in syncs if sync.summary]
     good = [*accumulate(figures.get("succeeded", 0) for figures in ended)]
-    bad = [*accumulate(figures.get("quarantined", 0) + figures.get("retrying", 0) for figures in ended)]
+    bad = [*accumulate(figures.get("quarantined", 0) for figures in ended)]
     failed, of = next(((b, g + b) for g, b in zip(good, bad, strict=True) if g + b >= _FEW), (0, 0))
     if failed < _FEW or failed * 2 < of:
         return
     reasons = ledger.quarantine.stats().get(source.name, {})
-    if not reasons and not ended[0].get("retrying"):
+    if not reasons:
         return  # They were retried or discarded since.
-    most = max(reasons, key=lambda reason: reasons[reason], default=Reason.UNKNOWN)
+    most = max(reasons, key=lambda reason: reasons[reason])
     code = ReasonCode.PARSER_BROKEN if most in _OF_PARSERS else ReasonCode.FAILURES_RISING
-    text = f"{failed} of the latest {of} items failed" + (f" ({most})" if reasons else "")
+    text = f"{failed} of the latest {of} items failed ({most})"
     yield _of_source("items", source.name, text, f"catchment quarantine list --source {source.name}", code)
 
 

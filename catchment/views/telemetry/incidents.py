@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -83,11 +83,6 @@ def opened(ledger: Ledger | None, unsaved: Sequence[Incident] = ()) -> tuple[Inc
     )
 
 
-def loud(incidents: Iterable[IncidentView]) -> tuple[IncidentView, ...]:
-    """Return the incidents that each page and `status` name first. An objective that is missed is no fault by itself."""
-    return tuple(incident for incident in incidents if incident.reason != ReasonCode.OBJECTIVE_BURNING)
-
-
 def current(home: Home, ledger: Ledger) -> tuple[IncidentView, ...]:
     """Return the open incidents as the web process knows them, or as they are stored if it does not respond."""
     try:
@@ -121,7 +116,6 @@ def sentence(incidents: Sequence[IncidentView], troubles: int = 0) -> str:
 
     `troubles`: the number of problems that need a person, such as items in quarantine.
     """
-    incidents = loud(incidents)
     if not incidents:
         waits = "1 problem waits" if troubles == 1 else f"{troubles} problems wait"
         return f"Runs well; {waits} for you." if troubles else "All is well."

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 import pytest
 from imapclient import IMAPClient
 
-from catchment.errors import CatchmentError, LoginFailed, TryAgain
+from catchment.errors import CatchmentError, LoginFailed, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import secret_references
 from catchment.runtime.process import alive, identity
@@ -270,11 +270,19 @@ def test_watcher_retries_a_refused_login_only_with_a_new_secret(
     assert proxy.commands.count(b"LOGIN") == 2
 
 
+@pytest.mark.parametrize(
+    "error", [LoginFailed("login refused; check it"), SourceUnavailable("login refused, in a way")]
+)
 def test_watcher_listens_again_after_a_sync_that_could_log_in(
-    watched: WatchedMailbox, told: SimpleQueue[str | WatchEvent], home: Home, monkeypatch: pytest.MonkeyPatch
+    watched: WatchedMailbox,
+    told: SimpleQueue[str | WatchEvent],
+    home: Home,
+    error: CatchmentError,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
-    refusals, news = [LoginFailed("login refused; check the password")], Imap.news
+    monkeypatch.setattr("deployments.watch.idle_source._FIRST_PAUSE", 600.0)
+    refusals, news = [error], Imap.news
 
     def refusing(mail: Imap) -> Iterator[bool]:
         if refusals:
