@@ -106,7 +106,7 @@ def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home
 
 
 @pytest.mark.parametrize(("error", "is_told"), [(GONE, False), (None, False), (LoginFailed("mail: refused"), True)])
-def test_single_failure_after_a_good_sync_counts_when_it_repeats_or_stays(
+def test_failure_after_a_good_sync_counts_when_it_repeats_or_stays(
     world: World, home: Home, error: CatchmentError | None, is_told: bool
 ) -> None:
     synced(world, "completed")
@@ -115,9 +115,14 @@ def test_single_failure_after_a_good_sync_counts_when_it_repeats_or_stays(
     synced(world, "completed")
     synced(world, "failed", error)
     world.clock.forward(hours=2, minutes=1)
-    assert found(world, home), "no other sync followed"
+    assert found(world, home), "no good sync followed"
     synced(world, "failed", error)
     assert found(world, home)
+    synced(world, "completed")
+    for number in range(3):
+        assert bool(found(world, home)) is (is_told and number > 0)
+        synced(world, "failed", error)
+    assert found(world, home), "the third in a row"
 
 
 def test_cancelled_or_running_sync_does_not_hide_a_failed_one(world: World, home: Home) -> None:

@@ -106,6 +106,9 @@ class Days:
         """Sync a source for a while, and again after its interval."""
         source, random = self.sources[name], self.random
         self.at(_HOUR if name == "blog" else 15 * _MINUTE, lambda: self.sync(name))
+        last = self.world.ledger.syncs.last(source.id)
+        if last is not None and last.outcome is None:
+            return  # The machine slept, and both became due.
         sync = self.world.begin(source)
         is_away = name in _HOSTS and self.world.clock.now < self._offline_until
         # One in a hundred fails for another reason.
@@ -185,11 +188,11 @@ def test_ordinary_day_has_no_problem(watched: Watched) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_ordinary_week_has_at_most_one_false_problem(watched: Watched, seed: int) -> None:
+def test_two_ordinary_days_have_no_problem(watched: Watched, seed: int) -> None:
+    """Eight days in all."""
     days = Days(watched, seed)
-    days.live(7)
-    print(f"seed {seed}: {days.opened}")
-    assert len(days.opened) <= 1
+    days.live(2)
+    assert days.opened == []
 
 
 def test_refused_login_is_told_with_the_next_judgement_and_closes_with_a_sync(watched: Watched) -> None:
@@ -212,6 +215,6 @@ def test_host_that_stays_away_is_one_problem(watched: Watched) -> None:
     days = Days(watched, seed=6)
     days.pass_(_HOUR)
     days.lose_network(timedelta(hours=3).total_seconds())
-    days.pass_(45 * _MINUTE)
+    days.pass_(_HOUR)
     away = [each for each in days.opened if each.endswith("source:mail")]
     assert away == ["source.unreachable source:mail"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 from catchment.errors import CatchmentError, Reason, split_remedy
 from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SyncRow
@@ -22,8 +22,8 @@ from catchment.views.hosts import HostState
 _MANY_JOBS = 1_000
 _MINUTE = timedelta(minutes=1)
 _STUCK = timedelta(minutes=30)
-_HEALS = timedelta(hours=2)
-"""Time in which a later sync makes a single failed sync forgotten."""
+_HEALS, _REPEATED = timedelta(hours=2), 3
+"""Time after a good sync, and number of failed ones since, from which failures that may pass are a problem."""
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _FEW = 5
@@ -152,8 +152,9 @@ def _last_sync(
     ended = last.ended or last.began
     is_read_again = code in UNREAD and report and report.at > ended and report.reads(source.name)
     is_resumed = last.cause is None and syncs[0].outcome is None
-    is_single = code in _PASSING and now - ended < _HEALS and len(read) > 1 and read[1].outcome not in FAILED_OUTCOMES
-    if not is_read_again and not is_resumed and not is_single:
+    failed = [*takewhile(lambda sync: sync.outcome in FAILED_OUTCOMES, read)]
+    is_new = now - (failed[-1].ended or failed[-1].began) < _HEALS and len(failed) < min(_REPEATED, len(read))
+    if not is_read_again and not is_resumed and not (code in _PASSING and is_new):
         yield _unread(source, problem, code, WARN)
 
 
