@@ -125,7 +125,8 @@ def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
 def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
     entry = desk.revised(desk.entry(fields.name), fields.settings, fields.timing)
     changed = sources.change(desk, entry, actor, fields.reason, secret=fields.secret)
-    return ActionResult(outcomes.changed(fields.name, changed), len(changed))
+    works = "; the login works" if fields.secret else ""
+    return ActionResult(f"{outcomes.changed(fields.name, changed)}{works}", len(changed))
 
 
 def _move(desk: Desk, fields: MoveFields, actor: str) -> ActionResult:
@@ -284,8 +285,12 @@ def _no_value(_result: object) -> None:
     """A program gets nothing of the result."""
 
 
-def _of_source(fields: NamedFields | SourceFields) -> str:
+def _of_source(fields: NamedFields | SourceFields | ChangeFields) -> str:
     return f"/sources/{quote(fields.name, safe='')}"
+
+
+def _of_change(fields: ChangeFields) -> str:
+    return _of_source(fields) if fields.secret else f"{_of_source(fields)}/settings"
 
 
 def _part_of_source(part: str) -> Callable[[Any], str]:
@@ -317,11 +322,12 @@ def _of_cluster(fields: ItemsFields) -> str:
 
 ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.add": WebAction(SourceFields, _add, _of_source),
-    "sources.change": WebAction(ChangeFields, _change, _part_of_source("settings")),
+    "sources.change": WebAction(ChangeFields, _change, _of_change),
     "sources.move": WebAction(MoveFields, _move, _of_source),
     "sources.remove": WebAction(RemoveFields, _remove, lambda _fields: "/sources"),
     "sources.pause": WebAction(NamedFields, _simply(sources.pause, outcomes.PAUSED.format), _of_source),
     "sources.resume": WebAction(NamedFields, _resume, _of_source),
+    "sources.test": WebAction(NamedFields, _simply(sources.test, outcomes.TESTED.format), _of_source),
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
     "sources.drop_deletions": WebAction(
         NamedFields, _simply(sources.drop_deletions, outcomes.deletions_dropped), _trouble

@@ -14,6 +14,9 @@ from catchment.audit.verify import visible
 from catchment.model import ago, count, in_words, local_time, size
 from catchment.search.language import type_of
 
+_CLAUSES = re.compile(r"(?<=\.) (?=[A-Z`])|; |, (?=then:? )")
+_COMMAND = re.compile("`(.+?)`")
+_IS_COMMAND = re.compile("`|catchment [a-z]")
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
 _KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
 _PLAIN_TYPE = "text"
@@ -98,6 +101,17 @@ def sentence(text: str) -> str:
     return capital if capital.endswith((".", "?")) else f"{capital}."
 
 
+def codes(text: str) -> Markup:
+    """Return a text as HTML, with its `commands` as such."""
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def without_commands(text: str) -> str:
+    """Return the clauses of a text that name no command. For a place with a button."""
+    clauses = [clause for clause in _CLAUSES.split(text) if not _IS_COMMAND.search(clause)]
+    return "; ".join(clauses) if clauses and not clauses[0].endswith(".") else " ".join(clauses)
+
+
 def outcomes(summary: Mapping[str, int]) -> str:
     """Return the changes of a sync in words: "3 added or updated, 1 moved"; empty without changes."""
     return ", ".join(f"{summary[key]:,} {text}" for key, text in _OUTCOMES.items() if summary.get(key))
@@ -121,6 +135,7 @@ FILTERS = {
         ago,
         by_type,
         clock,
+        codes,
         count,
         day,
         outcomes,
@@ -138,6 +153,7 @@ FILTERS = {
         in_words,
         type_name,
         visible,
+        without_commands,
     )
 }
 """The filters of the templates."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -96,6 +96,28 @@ def disk(path: Path) -> Condition:
     if free < _LITTLE:
         return Condition("disk", WARN, text, "make room before it is full; `catchment doctor` lists large files")
     return Condition("disk", OK, text)
+
+
+def space(home: Home) -> dict[str, int]:
+    """Return the bytes that the parts of a home take."""
+    return {
+        "ledger": size_of(home.path.glob("ledger*.db*")),
+        "Prefect": size_of(home.prefect.rglob("*")),
+        "cache": size_of(home.path.glob("cache.db*")),
+        "raw content": file_size(home.raw),
+        "backups": size_of(home.backups.rglob("*")),
+        "logs": size_of(home.logs.rglob("*")),
+    }
+
+
+def size_of(files: Iterable[Path]) -> int:
+    """Return the bytes of some files."""
+    size = 0
+    for file in files:
+        # Files may be removed meanwhile.
+        with suppress(OSError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
 
 
 def outdated(ledger: Ledger, code: str) -> list[Condition]:

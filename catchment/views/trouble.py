@@ -59,7 +59,7 @@ class TroubleKind(StrEnum):
     INCIDENT = "incident"
     """An open incident; the subject is its number."""
     HELD = "held"
-    """An open incident: a source is held."""
+    """An open incident: a source is not read."""
     DELETIONS = "deletions"
     """An open incident: deletions of a source are held."""
     CLUSTER = "cluster"
@@ -266,17 +266,16 @@ def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
 
     Incidents about many failing items of a source are left out, too, while the list shows the causes of its quarantine.
     """
-    held = {source.name for source in ledger.sources.all() if source.state == "held"}
+    states = {source.name: source.state for source in ledger.sources.all()}
     holds = {hold.source: hold.count for hold in ledger.intake.holds()}
     stats, rows = ledger.quarantine.stats(), []
     for incident in opened(ledger, unsaved):
         kind, is_listed, count = TroubleKind.INCIDENT, True, 0
         if incident.reason == ReasonCode.DELETIONS_HELD:
             kind, is_listed, count = TroubleKind.DELETIONS, incident.about in holds, holds.get(incident.about, 0)
-        elif incident.reason in UNREAD and incident.about in held:
+        elif incident.reason in UNREAD and incident.about in states:
             kind = TroubleKind.HELD
-        elif incident.reason == ReasonCode.SOURCE_HELD:
-            is_listed = False
+            is_listed = incident.reason != ReasonCode.SOURCE_HELD or states[incident.about] == "held"
         elif incident.reason in OF_ITEMS:
             is_listed = not stats.get(incident.about)
         if is_listed:

@@ -182,7 +182,7 @@ def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
 
 def missing_root(name: str) -> str:
     """Return the message for a missing root."""
-    return f"folder {name!r}: not found; mount its disk, or correct `root` of the source"
+    return f"folder {name!r}: not found; mount its disk, or move it back; else correct `root` in sources.yaml"
 
 
 def let_clock_tick(*times: int) -> None:

@@ -291,15 +291,13 @@ def remove(
 def probe(name: session.SourceName) -> None:
     """Check that a source can be read.
 
+    If its last sync could not read it, it is resumed and synced.
+
     Example: catchment sources test notes
     """
-    from catchment.sync import preflight
-    from deployments.actions import consents
+    from deployments.actions import sources
 
-    desk = session.desk()
-    entry = desk.entry(name)
-    consents.require(desk, entry)
-    render.say(render.clean(preflight.probe(desk.connector_here(entry))))
+    render.say(render.clean(sources.test(session.desk(), name, session.operator())))
 
 
 def _show_changes(changed: list[ChangedSetting]) -> None:

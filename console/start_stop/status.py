@@ -15,6 +15,7 @@ import typer
 from catchment.errors import BadInput, PageSilent
 from catchment.runtime import web_process
 from catchment.runtime.membership import Membership
+from catchment.runtime.server_report import ServerReport
 from console import arguments, render, session
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def _is_well(as_json: bool) -> bool:
     if as_json:
         render.show_json(overview)
     else:
-        if server and not session.transition():
-            render.say(_sentence(server, overview))
+        if server and not session.transition() and (sentence := _sentence(server, overview)):
+            render.say(sentence)
         _print(server, overview)
         if overview.is_restore_unfinished:
             text = "An interrupted restore: the settings are not restored yet; finish it with `catchment up --detach`"
@@ -83,13 +84,13 @@ def _overview(server: Running | None) -> Overview:
 
 
 def _sentence(server: Running, overview: Overview) -> str:
-    """Return whether all is well, and if not, what, since when and what helps."""
+    """Return whether all is well, and if not, what, since when and what helps; "" if only the server does not respond."""
     if not overview.incidents and web_process.WebAddress.read(session.home()) is None:
         if datetime.now(UTC) - server.started < _WEB_START:
             return "Starting: incidents are judged in a moment."
         text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."
         return render.paint(text, "yellow")
-    text = render.clean(overview.sentence)
+    text = render.clean(overview.sentence) if overview.server.answers or overview.incidents else ""
     return render.paint(text, "red") if overview.incidents else text
 
 
@@ -110,8 +111,10 @@ def _print(server: Running | None, overview: Overview) -> None:
     elif server and server.server:
         render.say(f"The server at {server.url} does not respond; syncs wait for it")
     elif server:
+        report = ServerReport.read(session.home())
+        since = f" since {render.clock(report.at)}" if report else ""
         render.say(
-            f"The server at {server.url} does not respond; if this persists it is restarted automatically and syncs resume"
+            f"The server at {server.url} does not respond{since}; it is restarted automatically, then syncs resume"
         )
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")

@@ -12,12 +12,13 @@ from typing import Any
 
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
-from catchment.ledger import WHOLE, ConsentState, Ledger, Source
+from catchment.ledger import FAILED_OUTCOMES, WHOLE, ConsentState, Ledger, Source
 from catchment.model import leaves
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.revoke import forget_files
+from catchment.telemetry.incidents import UNREAD
 from deployments.actions import consents, syncs
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
@@ -122,15 +123,19 @@ def differences(old: SourceEntry, new: SourceEntry) -> list[ChangedSetting]:
 def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
     """Give a source the settings, schedules and watching of `entry`. Return the changes. A failure leaves no trace.
 
-    `secret`: A new password or token, stored as for a new source; it replaces the secret that was typed before.
+    `secret`: A new password or token, stored as for a new source if the source can be read with it; it replaces the secret
+    that was typed before. A source that could not be read is synced, and resumed if it is held.
 
-    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError, BadInput or TryAgain.
+    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError, BadInput or TryAgain;
+    with a secret also NoConsent and SourceError.
     """
     name, old_secrets = entry.name, _own_secrets(desk, entry.name) if secret else []
     with _stored_secret(desk, entry.kind, {}, secret) as references:
         entry = desk.revised(entry, references, Timing()) if references else entry
         changes = differences(desk.entry(name), entry)
         require_same_place(name, changes)
+        if references:
+            _probe(desk, entry)
         if changes:
             with desk.writing() as ledger:
                 _refuse_during_removal(ledger, name)
@@ -143,7 +148,21 @@ def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secr
                     ledger.sources.note(name, "changed", actor, reason, fact=keys)
     for file in old_secrets:
         file.unlink(missing_ok=True)
+    if secret:
+        _read_again(desk, name, actor, reason)
     return changes
+
+
+def test(desk: Desk, name: str, actor: str, reason: str = "") -> str:
+    """Check that a source can be read. Return the description of its content.
+
+    A source that could not be read before is synced, and resumed if it is held.
+
+    Raises NotFound, NoConsent, SourceError, or Refused if only another host can read it.
+    """
+    description = _probe(desk, desk.entry(name))
+    _read_again(desk, name, actor, reason)
+    return description
 
 
 def allow_hosts(
@@ -218,6 +237,20 @@ def resume(desk: Desk, name: str, actor: str, reason: str = "") -> str | None:
     with suppress(NotFound, Refused, TryAgain):
         return syncs.start(desk, name, actor, reason)
     return None
+
+
+def _probe(desk: Desk, entry: SourceEntry) -> str:
+    consents.require(desk, entry)
+    return probe(desk.connector_here(entry))
+
+
+def _read_again(desk: Desk, name: str, actor: str, reason: str) -> None:
+    """Resume and sync a source whose last sync could not read it. A pause stays, and so does a hold after a crash."""
+    with suppress(NotFound), desk.reading() as ledger:
+        source = ledger.sources.get(name)
+        last = next((sync for sync in ledger.syncs.recent(source.id) if sync.outcome not in (None, "cancelled")), None)
+        if last and last.outcome in FAILED_OUTCOMES and last.cause in UNREAD and source.state != "paused":
+            resume(desk, name, actor, reason)
 
 
 def apply_deletions(desk: Desk, name: str, actor: str, reason: str = "", *, expected: int | None = None) -> int:

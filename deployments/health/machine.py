@@ -22,6 +22,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES, REINSTALL
 from catchment.runtime.membership import Membership
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
+from catchment.views.health import size_of, space
 from connectors.local_files import FolderSettings
 from deployments.server.client import api
 from deployments.server.environment import TRIED_PREFECT, is_tried
@@ -142,19 +143,14 @@ def _ahead(home: Home) -> float:
 
 def growth(home: Home) -> list[Condition]:
     """Whether the databases, the cache or the logs are too large for their disk."""
-    sizes = {
-        "ledger": _size(home.path.glob("ledger*.db*")),
-        "Prefect": _size(home.prefect.rglob("*")),
-        "cache": _size(home.path.glob("cache.db*")),
-        "logs": _size(home.logs.rglob("*")),
-    }
+    sizes = space(home)
     there = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
     free = shutil.disk_usage(there).free
     conditions = []
     for name, file in (("ledger", home.path / "ledger.db-wal"), ("Prefect", home.prefect / "prefect.db-wal")):
-        if _size([file]) > _LARGE_WAL:
+        if size_of([file]) > _LARGE_WAL:
             problem = (
-                f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: a reader never finishes"
+                f"the write-ahead log of {name}'s database has {size_of([file]) / 1e9:.1f} GB: a reader never finishes"
             )
             conditions.append(Condition("growth", WARN, problem, "catchment down; catchment up --detach"))
     if sizes["Prefect"] > _LARGE_PREFECT:
@@ -167,15 +163,6 @@ def growth(home: Home) -> list[Condition]:
         conditions.append(Condition("growth", WARN, "the cache is larger than the free space", remedy))
     listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items() if size)
     return conditions or [Condition("growth", OK, f"{listed}; {free / 1e9:.1f} GB free")]
-
-
-def _size(files: Iterable[Path]) -> int:
-    size = 0
-    for file in files:
-        # Files may be removed meanwhile.
-        with contextlib.suppress(OSError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
 
 
 def versions(home: Home) -> list[Condition]:

@@ -20,7 +20,7 @@ _JUDGED_KEPT = 10_000
 _GONE = WatchState(
     Watching.GONE,
     "folder not found",
-    "mount its disk, or correct `root` of the source; watching resumes by itself",
+    "mount its disk, or move it back; else correct `root` in sources.yaml",
 )
 _REFUSED = WatchState(Watching.LIMITED, "folder not readable", "give the user of Catchment read permission")
 _NO_INSTANCE = WatchState(

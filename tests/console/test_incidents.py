@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from starlette.testclient import TestClient
 from catchment.ledger import Incident
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from catchment.telemetry.incidents import ReasonCode
 from console import session
 from deployments.actions.desk import Desk
 from deployments.server.running import Running, record, supervisor_lock
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 
 PORT, TOKEN = 8000, "the token"
 FULL = Incident(0, "disk.full", "", datetime.now(UTC), None, "the disk is full", "make room", ())
+NO_BUTTON = (
+    *(ReasonCode.LEDGER_DAMAGED, ReasonCode.LEDGER_UNWRITABLE, ReasonCode.SERVER_SILENT, ReasonCode.WORKER_SILENT),
+    *(ReasonCode.SETTINGS_INVALID, ReasonCode.CLOCK_JUMPED, ReasonCode.BACKLOG_GROWING, ReasonCode.WATCH_LIMITED),
+    ReasonCode.UPKEEP_FAILED,
+)
+"""Problems that are not solved on the page."""
 
 
 @pytest.fixture
@@ -118,6 +126,38 @@ def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: Desk) 
     assert 'action="/actions/incidents.acknowledge"' in shown
     assert client.get("/incidents/2").status_code == 404
     assert "notes: mail.example.org: no answer" in client.get("/incidents").text
+
+
+@pytest.mark.parametrize("code", ReasonCode)
+@pytest.mark.parametrize(
+    "remedy",
+    [
+        "check user and password (some need an app password), then: catchment sources test notes",
+        "it restarts by itself; if this persists, see `catchment logs worker`, then: catchment down && catchment up",
+        "catchment consent give notes",
+    ],
+)
+def test_problem_with_a_button_names_no_command(client: TestClient, desk: Desk, code: ReasonCode, remedy: str) -> None:
+    subject = "" if code in NO_BUTTON or code is ReasonCode.DISK_FULL else "source:notes"
+    incident = Incident(0, code.value, subject, datetime.now(UTC), None, "it failed", remedy, ())
+    with desk.writing() as ledger:
+        ledger.incidents.save([incident])
+    page = client.get("/incidents/1").text
+    helps = page.partition('class="helps"')[2].partition("<dl")[0]
+    strip = page.partition('id="well"')[2].partition("</aside>")[0]
+    assert "`" not in helps + strip
+    assert "catchment " not in strip
+    assert any(mark in helps for mark in ('"btn main"', "/actions/sources.test", "What takes space")) is (
+        code not in NO_BUTTON
+    )
+    assert "catchment " not in helps or code in NO_BUTTON
+    assert len(re.findall("<p ", helps)) >= 1, "something is said"
+
+
+def test_incident_that_does_not_exist_says_where_to_go(client: TestClient) -> None:
+    response = client.get("/incidents/99")
+    assert (response.status_code, 'href="/trouble"' in response.text) == (404, True)
+    assert "`" not in response.text.partition("<main")[2].partition("</main>")[0]
 
 
 def test_closed_incident_is_kept_in_the_list(client: TestClient, desk: Desk) -> None:

@@ -19,7 +19,8 @@ from catchment.model import JobState, ReplayStage
 from catchment.pacing.operator_rules import Rule
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
-from catchment.runtime.process import operator
+from catchment.runtime.process import alive, identity, operator
+from catchment.telemetry.incidents import ReasonCode
 from console import session
 from deployments.actions import backfills, inbox
 from deployments.actions.desk import Desk
@@ -144,6 +145,8 @@ def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
             return {"name": "notes"}, "moved"
         case "syncs.cancel":
             _cancel(desk)
+        case "sources.test":
+            _unread(desk)
         case "limits.reset_breaker":
             with closing(sqlite3.connect(desk.home.path / "ledger.db")) as ledger, ledger:
                 ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:a.org', 5, 1, 0)")
@@ -195,8 +198,22 @@ def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
             return {"deep": "on"}, "sync requested"
         case "quarantine.note":
             return {"jobs": str(_job(desk, JobState.QUARANTINED)), "text": WHY}, "noted"
-    events = {"sources.pause": "paused", "sources.resume": "resumed", "syncs.cancel": "cancel requested"}
+    events = {
+        "sources.pause": "paused",
+        "sources.resume": "resumed",
+        "sources.test": "resumed",
+        "syncs.cancel": "cancel requested",
+    }
     return {"name": "notes"}, events.get(name, "sync requested")
+
+
+def _unread(desk: Desk) -> None:
+    """Let the last sync of the source fail because its folder was not found."""
+    with desk.writing() as ledger:
+        sync = ledger.syncs.begin(
+            ledger.sources.get("notes").id, run=None, owner=identity(), code_version="1", alive=alive
+        )
+        ledger.syncs.end(sync.id, "quarantined", {}, "folder not found; mount its disk", ReasonCode.SOURCE_UNREACHABLE)
 
 
 def _backfill(desk: Desk, *, started: bool = False, paused: bool = False, with_work: bool = False) -> int:
@@ -295,7 +312,7 @@ def test_cause_is_shown_beside_the_last_good_version(desk: Desk, client: TestCli
     with desk.reading() as ledger:
         cluster = ledger.quarantine.clusters()[0].id
     page = shown(client, f"/trouble/clusters/{cluster}")
-    for text in ("the PDF ends too early", "Retry all 1 that match", "Last good version", "at parse", "broken.pdf"):
+    for text in ("the PDF ends too early", "Retry it", "Last good version", "at parse", "broken.pdf"):
         assert text in page
     assert 'name="expected" value="1"' in page
     assert client.get("/trouble/clusters/nope").status_code == 404
@@ -307,7 +324,7 @@ def test_held_source_says_why_and_can_be_resumed(desk: Desk, client: TestClient)
         IncidentWatch(desk.home, lambda: ledger, lambda: nullcontext(ledger), dict, lambda _: None, is_up=False).judge()
     assert 'href="/trouble/sources/notes"' in shown(client, "/trouble")
     page = shown(client, "/trouble/sources/notes")
-    assert "notes: held: folder not found" in page
+    assert "notes: folder not found" in page
     assert 'action="/actions/sources.resume"' in page
     at, said = post(client, "sources.resume", name="notes", reason=WHY)
     assert (at, "no sync could be started" in said) == ("/sources/notes", True)

@@ -43,7 +43,7 @@ def test_status_says_in_one_line_that_the_server_does_not_answer(cli: Cli, fille
         shown = cli("status", "--json").json["server"]
         (said,) = [line for line in cli("status").out.splitlines() if "erver" in line]
     assert shown == {"running": True, "answers": False, "url": "http://127.0.0.1:1"}
-    assert said.startswith("The server at http://127.0.0.1:1 does not respond; ")
+    assert said.startswith("The server at http://127.0.0.1:1 does not respond; it is restarted ")
 
 
 def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
@@ -156,7 +156,7 @@ def test_an_undo_is_no_sync_that_went_well(cli: Cli, server: Standin, filled: Pa
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
         source = ledger.sources.get("notes").id
         first = ledger.syncs.last(source)
-        for _ in range(2):
+        for _ in range(3):
             failed = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=lambda _: True)
             ledger.syncs.end(failed.id, "failed", {}, "the disk is away")
     assert first is not None

@@ -323,12 +323,12 @@ def test_trouble_that_is_an_incident_is_one_row(watched: Watched) -> None:
     assert view.number == trouble.number(world.ledger) == 2
 
 
-def test_other_incidents_are_rows_of_their_own(watched: Watched) -> None:
+def test_source_that_is_not_read_is_a_row_of_its_own(watched: Watched) -> None:
     watched.fail()
     watched.pass_(10)
     (row,) = trouble.trouble(watched.world.ledger, watched.home).troubles
-    assert (row.kind, row.subject, row.incident) == (TroubleKind.INCIDENT, "1", 1)
-    assert row.title == "notes: mail.example.org: no answer"
+    assert (row.kind, row.subject, row.incident) == (TroubleKind.HELD, "notes", 1)
+    assert row.title == "mail.example.org: no answer"
     assert trouble.number(watched.world.ledger) == 1
     watched.world.ledger.syncs.end(watched.world.begin().id, "completed", {})
     watched.pass_(30)

@@ -291,11 +291,16 @@ def test_removed_source_takes_its_own_secret_along(home: Home, client: TestClien
 def test_new_secret_replaces_the_one_before(home: Home, client: TestClient, hub: GitHubServer) -> None:
     post(client, "sources.add", **github(hub))
     [first] = home.secrets.iterdir()
-    _, page = post(client, "sources.change", name="plots", secret="another one")
-    assert "plots: changed" in result_of(page)
+    before = files(home)
+    _, page = post(client, "sources.change", name="plots", secret="a-wrong-one")
+    assert ">Not done</span>" in result_of(page), "it is tried first"
+    assert files(home) == before
+    hub.tokens["another-one"] = "ada"
+    _, page = post(client, "sources.change", name="plots", secret="another-one")
+    assert "plots: changed; the login works" in result_of(page)
     [second] = home.secrets.iterdir()
-    assert (second != first, second.read_text()) == (True, "another one")
-    assert "another one" not in page
+    assert (second != first, second.read_text()) == (True, "another-one")
+    assert "another-one" not in page
     before = files(home)
     _, page = post(client, "sources.change", name="plots", secret="a third", settings=f"address={hub.web}:1")
     assert ">Not done</span>" in result_of(page)
@@ -347,6 +352,13 @@ def test_reference_to_a_secret_is_not_typed_into_an_address(home: Home, client: 
     post(client, "sources.add", **github(hub))
     page = client.get("/sources/plots/settings").text
     assert re.findall(r"<option>(include|token|repositories)</option>", page) == ["include"]
+
+
+def test_settings_are_what_it_reads_when_and_more(notes: Home, client: TestClient) -> None:
+    page = client.get("/sources/notes/settings").text
+    reads, when, more = (page.index(title) for title in ("<h2>What it reads", "<h2>When", "<summary>More"))
+    assert reads < page.index('<tr data-row><th scope="row">root') < when < page.index('name="cron"') < more
+    assert more < page.index('<tr data-row><th scope="row">keep_days') < page.index("Remove notes and its documents")
 
 
 def test_plan_names_the_first_changes(notes: Home, client: TestClient) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from catchment.errors import BadInput, CatchmentError
 from catchment.pacing import RateProfile
-from catchment.settings import SettingRow
+from catchment.settings import SettingRow, SourceSettings
 from catchment.typed_settings import settings
 from catchment.views import sources, throttling
 from catchment.views.sources import SourceLine, SourceView
@@ -21,6 +21,7 @@ from deployments.actions.desk import Desk, Timing
 from deployments.actions.previews import ProofPreview, SourcePreview, SyncPreview
 from deployments.actions.sources import ChangedSetting, NewSource, differences, require_same_place
 from web.pages.trends import charts
+from web.pages.trouble import login
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -159,8 +160,14 @@ def _settings(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[
         "view": SettingsTrial(name, rows, changed_settings, problem),
         "form": form,
         "line": line,
-        "secret": desk.secret_setting(entry.kind),
+        "own": [row.key for row in rows if _is_own(row)],
+        "login": login(desk, name),
     }
+
+
+def _is_own(row: SettingRow) -> bool:
+    """Whether a setting says what its kind of source reads. A source has at most one of several secrets."""
+    return row.key.partition(".")[0] not in SourceSettings.model_fields and not (row.is_secret and row.value is None)
 
 
 def _consent(desk: Desk, library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:

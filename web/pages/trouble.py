@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from catchment.errors import LedgerError
+from catchment.errors import CatchmentError, LedgerError
 from catchment.ledger import Event, ListPage, SyncRow
+from catchment.telemetry.incidents import ReasonCode
 from catchment.views import trouble
-from catchment.views.health import HealthReport
+from catchment.views.health import HealthReport, space
 from catchment.views.sources import SourceLine, line
 from catchment.views.telemetry import incidents
 from catchment.views.telemetry.incidents import IncidentsView, IncidentView
@@ -37,6 +39,15 @@ class ClusterAndEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLogin:
+    """What a source reads, by setting, and the setting of its password or token, if one can be typed."""
+
+    name: str
+    place: Mapping[str, Any]
+    secret: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoppedSource:
     """A source with the latest decisions about it and its latest syncs, newest first."""
 
@@ -59,10 +70,10 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
     return (
         page("/trouble", _list, TroubleView),
         page("/trouble/clusters/{name}", partial(_cluster, desk), ClusterAndEntry, "source", "job", "after"),
-        page("/trouble/sources/{name}", _source, StoppedSource),
+        page("/trouble/sources/{name}", partial(_source, desk), StoppedSource),
         page("/trouble/deletions/{name}", _deletions, DeletionsView, "folder", "after"),
         page("/incidents", _incidents, IncidentsView, "after"),
-        page("/incidents/{number:number}", _incident, IncidentView),
+        page("/incidents/{number:number}", partial(_incident, desk), IncidentView),
     )
 
 
@@ -126,7 +137,18 @@ def _cluster(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) ->
     )
 
 
-def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def login(desk: Desk, name: str | None) -> SourceLogin | None:
+    """Return the login of a source; None if the sources file lacks it. Of several secrets, one must be chosen in a terminal."""
+    with suppress(CatchmentError):
+        entry = desk.entry(name or "")
+        rows, secret = entry.settings.rows(), desk.secret_setting(entry.kind)
+        secrets = [row.key for row in rows if row.is_secret and row.value]
+        place = {row.key: row.value for row in rows if row.is_fixed and row.value}
+        return SourceLogin(entry.name, place, secret if not secrets or secret in secrets else None)
+    return None
+
+
+def _source(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name = library.ledger, parameters["name"]
     source = ledger.sources.get(name)
     view = StoppedSource(
@@ -136,7 +158,7 @@ def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     )
     page_address = f"/trouble/sources/{quote(name, safe='')}"
     values = {"line": view.line, "source": view.line.standing, "decisions": view.decisions, "runs": view.syncs}
-    return _queue(library, "case_source.html", view, page_address, **values)
+    return _queue(library, "case_source.html", view, page_address, login=login(desk, name), **values)
 
 
 def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
@@ -163,6 +185,10 @@ def _incidents(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     return _queue(library, "case_incidents.html", view, "/incidents")
 
 
-def _incident(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _incident(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = incidents.incident(library.ledger, int(parameters["number"]))
-    return _queue(library, "case_incident.html", view, f"/incidents/{view.id}")
+    values = {
+        "login": login(desk, view.affects.source),
+        "space": space(library.home) if view.reason == ReasonCode.DISK_FULL else {},
+    }
+    return _queue(library, "case_incident.html", view, f"/incidents/{view.id}", **values)
