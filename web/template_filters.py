@@ -14,7 +14,8 @@ from catchment.audit.verify import visible
 from catchment.model import ago, count, in_words, local_time, size
 from catchment.search.language import type_of
 
-_CLAUSES = re.compile(r"(?<=\.) (?=[A-Z`])|; |, (?=then:? )")
+_CLAUSES = re.compile(r"((?<=\.) (?=[A-Z`])|; |, (?=then:? ))")
+"""The separators of clauses."""
 _COMMAND = re.compile("`(.+?)`")
 _IS_COMMAND = re.compile("`|catchment [a-z]")
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
@@ -108,8 +109,9 @@ def codes(text: str) -> Markup:
 
 def without_commands(text: str) -> str:
     """Return the clauses of a text that name no command. For a place with a button."""
-    clauses = [clause for clause in _CLAUSES.split(text) if not _IS_COMMAND.search(clause)]
-    return "; ".join(clauses) if clauses and not clauses[0].endswith(".") else " ".join(clauses)
+    pieces = ["", *_CLAUSES.split(text)]
+    pairs = [pair for pair in zip(pieces[::2], pieces[1::2], strict=True) if not _IS_COMMAND.search(pair[1])]
+    return "".join("".join(pair) for pair in pairs).lstrip("; ")
 
 
 def outcomes(summary: Mapping[str, int]) -> str:

@@ -26,6 +26,7 @@ from web.__main__ import desk_of
 from web.app import application
 from web.guard import Guard
 from web.readiness import Readiness
+from web.template_filters import without_commands
 from web.warm_library import WarmLibrary
 
 if TYPE_CHECKING:
@@ -152,6 +153,12 @@ def test_problem_with_a_button_names_no_command(client: TestClient, desk: Desk, 
     )
     assert "catchment " not in helps or code in NO_BUTTON
     assert len(re.findall("<p ", helps)) >= 1, "something is said"
+
+
+def test_clauses_without_commands_are_kept_as_they_are() -> None:
+    text = "Nothing is lost; reading goes on. Free some space: `catchment doctor` helps. The next sync continues."
+    assert without_commands(text) == "Nothing is lost; reading goes on. The next sync continues."
+    assert without_commands("see `catchment status`; wait") == "wait"
 
 
 def test_incident_that_does_not_exist_says_where_to_go(client: TestClient) -> None:

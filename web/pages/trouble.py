@@ -40,7 +40,7 @@ class ClusterAndEntry:
 
 @dataclass(frozen=True, slots=True)
 class SourceLogin:
-    """What a source reads, by setting, and the setting of its password or token, if one can be typed."""
+    """What a source reads, by the title of the setting, and the setting of its password or token, if one can be typed."""
 
     name: str
     place: Mapping[str, Any]
@@ -143,7 +143,8 @@ def login(desk: Desk, name: str | None) -> SourceLogin | None:
         entry = desk.entry(name or "")
         rows, secret = entry.settings.rows(), desk.secret_setting(entry.kind)
         secrets = [row.key for row in rows if row.is_secret and row.value]
-        place = {row.key: row.value for row in rows if row.is_fixed and row.value}
+        fields = type(entry.settings).model_fields
+        place = {fields[row.key].title or row.key: row.value for row in rows if row.is_fixed and row.value}
         return SourceLogin(entry.name, place, secret if not secrets or secret in secrets else None)
     return None
 
