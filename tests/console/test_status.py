@@ -42,6 +42,8 @@ def test_status_says_in_one_line_that_the_server_does_not_answer(cli: Cli, fille
         record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""))
         shown = cli("status", "--json").json["server"]
         (said,) = [line for line in cli("status").out.splitlines() if "erver" in line]
+        ServerReport(datetime.now(UTC)).write(Home(filled))
+        assert re.search(r"does not respond since .*\d\d:\d\d.*; it is restarted", cli("status").out)
     assert shown == {"running": True, "answers": False, "url": "http://127.0.0.1:1"}
     assert said.startswith("The server at http://127.0.0.1:1 does not respond; it is restarted ")
 
