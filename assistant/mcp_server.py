@@ -175,7 +175,7 @@ def call(library: AssistantLibrary, name: str, arguments: Mapping[str, Any]) -> 
     except CatchmentError as error:
         return _error(str(error))
     except Exception as error:  # noqa: BLE001 - a traceback could contain a query or a text of the library
-        return _error(f"internal error ({type(error).__name__}); a person runs: catchment health")
+        return _error(f"internal error ({type(error).__name__}); a person runs: catchment check")
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
         structured_content=answer.model_dump(mode="json"),

@@ -313,11 +313,11 @@ class SourceSettings(Strict):
         return None
 
     def rows(self) -> list[SettingRow]:
-        """Return all settings, also those with their default."""
+        """Return all settings, also those with their default, and of an unchecked model those without a value."""
         rows = []
         for name, field in type(self).model_fields.items():
             kinds = get_args(field.annotation) or (field.annotation,)
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             if group := next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None):
                 rows += [
                     SettingRow(f"{name}.{key}", getattr(value, key, None), inner.description, False, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,11 +15,22 @@ from console import render
 _INTEGER: Final = 2**63 - 1
 _RANGE: Final = re.compile(r"(-?\d+)?(?:<=)?x(?:<=(\d+))?(?:>=(-?\d+))?")
 _SHORTEST_LINE: Final = 20
+_TYPED: Final = "typed"
+"""Key of the arguments in the context of a command."""
 _EXAMPLES: Final = re.compile(r"^(?=Examples?:)", re.MULTILINE)
 
 
 class Command(TyperCommand):
     """A command with a help page in our format."""
+
+    new_words = ""
+    """What people type instead of this command, which works for scripts and is not listed."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, as typer does."""
+        if self.new_words:
+            render.note(f"{ctx.command_path} is now: catchment {self.new_words}")
+        return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line, with `NAME` in place of typer's `{NAME}`."""
@@ -32,8 +43,16 @@ class Command(TyperCommand):
             # The paragraph below a backspace keeps its lines.
             formatter.write_text(_EXAMPLES.sub("\b\n", inspect.cleandoc(self.help or "")))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, as typer does, and keep them for the help page."""
+        ctx.meta[_TYPED] = list(args)
+        return list(super().parse_args(ctx, args))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_parameters(self, ctx, formatter)
+        if self.name == "add" and (rows := _settings(ctx.meta[_TYPED])):
+            with formatter.section(render.paint("Settings (--set KEY=VALUE; references to secrets: --secret)", "bold")):
+                formatter.write_dl(rows)
 
 
 class Group(TyperGroup):
@@ -52,8 +71,12 @@ class Group(TyperGroup):
         self.format_commands(ctx, formatter)
         _write_parameters(self, ctx, formatter)
 
+    def listed(self, ctx: Any) -> list[str]:
+        """Return the names of the commands on the help page."""
+        return [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        names = self.listed(ctx)
         width = max(map(len, names))
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in names:
@@ -73,9 +96,28 @@ class CommandGroup(typer.Typer):
         kind = type("GroupWithDefault", (Group,), {"default": default})
         super().__init__(cls=kind, help=help, rich_markup_mode=None, **settings)
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Register a command, as `typer.Typer.command`."""
-        return super().command(name, cls=Command, **settings)
+    def command(self, name: str | None = None, *, now: str = "", **settings: Any) -> Callable[[Any], Any]:
+        """Register a command, as `typer.Typer.command`. `now`: the words that replaced it; it is hidden."""
+        kind = type("ReplacedCommand", (Command,), {"new_words": now}) if now else Command
+        return super().command(name, cls=kind, hidden=bool(now), **settings)
+
+
+def help_page(
+    context: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="The command to explain.")] = None,
+    every_command: Annotated[bool, typer.Option("--all", help="List all commands, by subject.")] = False,
+) -> None:
+    """Show these commands, all commands (--all), or one.
+
+    Examples: catchment help --all
+              catchment help search
+    """
+    page: Any = context.parent
+    page.obj = every_command
+    for word in command or ():
+        _, inner, _ = page.command.resolve_command(page, [word])
+        page = inner.make_context(word, [], parent=page, resilient_parsing=True)
+    render.say(page.get_help())
 
 
 def usage_error(error: typer.TyperException) -> str:
@@ -146,6 +188,24 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
         if rows[kind]:
             with formatter.section(render.paint(title, "bold")):
                 formatter.write_dl(rows[kind])
+
+
+def _settings(typed: list[str]) -> list[tuple[str, str]]:
+    """Return the settings of the kind of source that is typed, with their meaning; its own settings first."""
+    from catchment.settings import SourceSettings
+    from connectors import connector_class, kinds
+
+    kind = next((word for word in typed if word in kinds()), None)
+    if kind is None:
+        return []
+    settings = connector_class(kind).settings
+    rows = [row for row in settings.model_construct().rows() if not row.is_fixed]
+    rows.sort(key=lambda row: row.key.partition(".")[0] in SourceSettings.model_fields)
+    return [(row.key, f"{row.meaning}{_default(row.value)}") for row in rows]
+
+
+def _default(value: object) -> str:
+    return f". Default: {str(value).lower() if isinstance(value, bool) else value}." if value not in (None, ()) else "."
 
 
 def _record(names: str, text: str) -> tuple[str, str]:

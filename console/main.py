@@ -24,19 +24,31 @@ from console import help_pages, render, session
 
 _HELP = """Keep files, notes, mail, GitHub and web pages in one library on this machine.
 
+All commands: catchment help --all
+
 Errors are one line with the remedy. Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found,
 5 refused by a rule, 10 try again.
 
-Example: catchment sources add obsidian ~/Vault --name notes --watch
+Example: catchment add obsidian ~/Vault --name notes --watch
 """
 
+_EVERYDAY: Final = "Everyday"
 _SECTIONS: Final = {
-    "Start and stop": {
+    _EVERYDAY: {
         "init": "start_stop.init:init",
         "up": "start_stop.up_down:up",
         "down": "start_stop.up_down:down",
         "status": "start_stop.status:status",
         "web": "start_stop.web_page:web",
+        "add": "sources.sources:add",
+        "sync": "sources.syncs:sync",
+        "search": "library.search:search",
+        "show": "library.documents:show",
+        "why": "library.why:why",
+        "undo": "trouble.undo:undo",
+        "help": "help_pages:help_page",
+    },
+    "Start and stop": {
         "logs": "start_stop.logs:logs",
         "service": "start_stop.service:app",
         "join": "start_stop.hosts:join",
@@ -46,7 +58,6 @@ _SECTIONS: Final = {
     },
     "Sources": {
         "sources": "sources.sources:app",
-        "sync": "sources.syncs:sync",
         "syncs": "sources.past_syncs:app",
         "plan": "sources.plan:plan",
         "backfill": "sources.backfills:app",
@@ -55,25 +66,22 @@ _SECTIONS: Final = {
         "webhook": "sources.webhook:app",
     },
     "Library": {
-        "search": "library.search:search",
-        "show": "library.documents:show",
         "open": "library.open_document:open_document",
         "history": "library.versions:history",
         "diff": "library.versions:diff",
         "related": "library.documents:related",
-        "why": "library.why:why",
         "vault": "library.vault:app",
         "replay": "sources.backfills:replay",
         "mcp": "library.assistant:app",
     },
     "Trouble": {
+        "check": "trouble.check:check",
+        "health": "trouble.check:health",
+        "doctor": "trouble.check:doctor",
         "incidents": "trouble.incidents:app",
-        "health": "trouble.health:health",
-        "doctor": "trouble.doctor:doctor",
         "quarantine": "trouble.quarantine:app",
         "jobs": "trouble.jobs:app",
         "deletions": "trouble.deletions:app",
-        "undo": "trouble.undo:undo",
         "prove": "trouble.prove:prove",
         "audit": "trouble.audit:app",
     },
@@ -97,6 +105,8 @@ _SECTIONS: Final = {
 _COMMANDS: Final = {
     name: (section, target) for section, commands in _SECTIONS.items() for name, target in commands.items()
 }
+_NEW_WORDS: Final = {"health": "check", "doctor": "check", "slo": "check --objectives"}
+"""The commands that are not listed, with the words that replaced them."""
 
 _BAD_ENCODING = "arguments: not valid text in this terminal's encoding; type them in UTF-8"
 _ROOM = "; make room and try again"
@@ -136,6 +146,10 @@ class _Root(help_pages.Group):
         del ctx
         return [name for name in _COMMANDS if name in self.commands]
 
+    def listed(self, ctx: Any) -> list[str]:
+        """Return the commands for every day, or all with `catchment help --all`."""
+        return [name for name in super().listed(ctx) if ctx.obj or name in _SECTIONS[_EVERYDAY]]
+
 
 def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
     """Build the command line with the named commands."""
@@ -154,7 +168,7 @@ def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=section)
         else:
-            app.command(name, rich_help_panel=section)(command)
+            app.command(name, now=_NEW_WORDS.get(name, ""), rich_help_panel=section)(command)
     return app
 
 
@@ -194,7 +208,7 @@ def _run(arguments: list[str]) -> int:
     if first == "search":
         # An excluded word is no option: with a space before it, it is an argument. The only short option is -h.
         arguments = [f" {token}" if len(token) > 2 and token[0] == "-" != token[1] else token for token in arguments]
-    chosen = [first] if first in _COMMANDS else _COMMANDS if arguments or is_completion else ()
+    chosen = [first] if first in _COMMANDS and first != "help" else _COMMANDS if arguments or is_completion else ()
     command = typer.main.get_command(application(chosen))
     if is_completion:
         command.main(arguments, prog_name="catchment")

@@ -42,7 +42,7 @@ async def forget_results() -> int:
 
 @task(name="check-ledger", task_run_name="check the ledger", persist_result=False)
 async def check_ledger() -> int:
-    """Check the invariants of the ledger, record the result for `catchment health`, and sign an intact history.
+    """Check the invariants of the ledger, record the result for `catchment check`, and sign an intact history.
 
     Returns the number of violations and of differences from the signed history.
     """

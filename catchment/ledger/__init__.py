@@ -228,7 +228,7 @@ class Ledger:
 
     @classmethod
     def ask(cls, home: Home, question: Callable[[Ledger], T], otherwise: T) -> T:
-        """Return the answer of an existing ledger, or `otherwise` if it cannot be read, which `catchment health` reports."""
+        """Return the answer of an existing ledger, or `otherwise` if it cannot be read, which `catchment check` reports."""
         try:
             with closing(cls.inspect(home)) as ledger:
                 return question(ledger)

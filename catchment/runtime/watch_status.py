@@ -1,4 +1,4 @@
-"""The watcher's report: a small file in the home's `run` folder, read by `status` and `doctor`."""
+"""The watcher's report: a small file in the home's `run` folder, read by `status` and `check`."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _request(home: Home, method: str, path: str, seconds: float, body: bytes | N
         response = connection.getresponse()
         return response.status, response.read()
     except (OSError, http.client.HTTPException):
-        raise PageSilent("page: no response; see `catchment health`") from None
+        raise PageSilent("page: no response; see `catchment check`") from None
     finally:
         connection.close()
 

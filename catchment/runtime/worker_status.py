@@ -1,6 +1,6 @@
 """The worker's status file: live runs and their runner, the concurrency limit, and the number of waiting runs.
 
-`status`, `health` and `doctor` display it. The worker never reads it back, so it works even if the file cannot be written.
+`status` and `check` display it. The worker never reads it back, so it works even if the file cannot be written.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Condition:
     """The present state of a component: a problem, or with the verdict ok that a check found none.
 
     Attributes:
-        probe: The component, as `catchment health` names it.
+        probe: The component, as `catchment check` names it.
         message: The state in words. What changes by itself, such as an age, comes after "; ".
         remedy: The way to solve it; "" if no action is needed. Neither text contains a path.
         reason: The code of the incident that it is unless it is ok; None if it is none.

@@ -1,4 +1,4 @@
-"""The checks of `catchment health`. Each returns the condition of a component.
+"""The checks of `catchment check`. Each returns the condition of a component.
 
 They evaluate the data passed in. `deployments.health.checks` queries the server, the worker and the watcher.
 """
@@ -91,10 +91,10 @@ def disk(path: Path) -> Condition:
         return Condition("disk", FAIL, f"home folder not readable: {error.strerror}", "mount its disk")
     if free < DISK_FULL_BYTES:
         text = f"the disk of the home folder is full; {free / 1e9:.1f} GB free"
-        return Condition("disk", FAIL, text, "make room; `catchment doctor` lists large files", ReasonCode.DISK_FULL)
+        return Condition("disk", FAIL, text, "make room; `catchment check` lists large files", ReasonCode.DISK_FULL)
     text = f"{free / 1e9:.1f} GB free on the disk of the home folder"
     if free < _LITTLE:
-        return Condition("disk", WARN, text, "make room before it is full; `catchment doctor` lists large files")
+        return Condition("disk", WARN, text, "make room before it is full; `catchment check` lists large files")
     return Condition("disk", OK, text)
 
 
@@ -157,7 +157,7 @@ def ledger(error: CatchmentError | None, checked: LastCheck | None, now: datetim
     if error is not None:
         is_damaged = reason_of(error) is ReasonCode.LEDGER_DAMAGED
         code = ReasonCode.LEDGER_DAMAGED if is_damaged else ReasonCode.LEDGER_UNWRITABLE
-        return Condition.of_error("ledger", error, "see `catchment health`", code)
+        return Condition.of_error("ledger", error, "see `catchment check`", code)
     if checked is None:
         return Condition("ledger", OK, "OK; integrity check runs daily (none yet)")
     ago = f"{_span(now - checked.at)} ago"

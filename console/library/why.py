@@ -133,7 +133,7 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
         if not exists:
             raise NotFound(f"{path!r}: no such item or file; see `catchment jobs list`")
         names = ", ".join(entries) or "none configured"
-        return [f"{path}: outside all sources ({names}); add its folder with `catchment sources add`"]
+        return [f"{path}: outside all sources ({names}); add its folder with `catchment add`"]
     reasons = []
     for name, locator in inside.items():
         reasons += _why_not_in(name, locator, entries[name], exists)

@@ -33,6 +33,6 @@ def model(
     if as_json:
         render.show_json(status)
     elif status is None:
-        render.note("no library yet; add a source: `catchment sources add obsidian ~/Vault --name notes`")
+        render.note("no library yet; add a source: `catchment add obsidian ~/Vault --name notes`")
     else:
         render.show_fields({"model": status.setting, "status": render.clean(status)})

@@ -45,29 +45,29 @@ def stats(as_json: arguments.Json = False) -> None:
     render.show_table(headers, [*table, (*total, oldest or "-")])
 
 
-@app.command()
+@app.command(now="sources pause all")
 def pause(reason: arguments.Why = "") -> None:
-    """Pause all sources, as `throttle pause all`.
+    """Pause all sources.
 
-    Example: catchment queue pause --reason "on the train"
+    Example: catchment sources pause all --reason "on the train"
     """
     throttle.pause("all", reason)
 
 
-@app.command()
+@app.command(now="sources resume all")
 def resume(reason: arguments.Why = "") -> None:
-    """Resume after `queue pause`, as `throttle resume all`.
+    """Resume all sources.
 
-    Example: catchment queue resume
+    Example: catchment sources resume all
     """
     throttle.resume("all", reason)
 
 
-@app.command("retry-failed")
+@app.command("retry-failed", now="quarantine retry --all")
 def retry_failed(dry_run: arguments.DryRun = False) -> None:
-    """Queue all quarantined items, as `quarantine retry --all`.
+    """Queue all quarantined items.
 
-    Example: catchment queue retry-failed --dry-run
+    Example: catchment quarantine retry --all --dry-run
     """
     quarantine.retry(everything=True, dry_run=dry_run)
 

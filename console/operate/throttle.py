@@ -1,4 +1,4 @@
-"""`catchment throttle`: rate limits, quotas, blackout windows, pauses and circuit breakers."""
+"""`catchment throttle`: rate limits, quotas, blackout windows and circuit breakers."""
 
 from __future__ import annotations
 
@@ -102,22 +102,22 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
     render.say(outcomes.LIMITS_REMOVED.format(limits.clear(session.desk(), scope, session.operator(), reason)))
 
 
-@app.command()
+@app.command(now="sources pause")
 def pause(scope: Scope, reason: arguments.Why = "") -> None:
     """Pause a source, a kind or everything.
 
     No sync starts and no request is sent. The documents stay in the library.
 
-    Example: catchment throttle pause all --reason "on the train"
+    Example: catchment sources pause all --reason "on the train"
     """
     _pause(scope, True, reason)
 
 
-@app.command()
+@app.command(now="sources resume")
 def resume(scope: Scope, reason: arguments.Why = "") -> None:
-    """Resume after `throttle pause`; other limits stay.
+    """Resume a source, a kind or everything; other limits stay.
 
-    Example: catchment throttle resume all
+    Example: catchment sources resume all
     """
     _pause(scope, False, reason)
 
@@ -163,7 +163,7 @@ def _pause(name: str, on: bool, reason: str) -> None:
     from deployments.actions import limits, outcomes
 
     canonical, _ = limits.change(session.desk(), name, session.operator(), reason, paused=on)
-    again = f"{outcomes.PAUSED.format(canonical)}; resume with `catchment throttle resume {name}`"
+    again = f"{outcomes.PAUSED.format(canonical)}; resume with `catchment sources resume {canonical}`"
     render.say(again if on else outcomes.RESUMED.format(canonical))
 
 

@@ -1,4 +1,4 @@
-"""`catchment slo` and `catchment telemetry show`: objectives, and trends of the last hour, day or month."""
+"""`catchment check --objectives` and `catchment telemetry show`: objectives, and trends of the last hour, day or month."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def slo(as_json: arguments.Json = False) -> None:
     At a burn of 1, exactly the permitted share is bad. An objective burns if the rate is too high in a long window and in the
     last twelfth of it. First syncs do not count. Targets are set in `alerts.yaml` in the home folder.
 
-    Example: catchment slo
+    Example: catchment check --objectives
     """
     from catchment.views.telemetry.objectives import objectives, settings
 

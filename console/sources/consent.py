@@ -44,7 +44,7 @@ def list_consents(as_json: arguments.Json = False) -> None:
         as_json,
         ("SOURCE", "SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY"),
         lambda row: (row.source, row.scope, row.state, _until(row), row.given, row.by),
-        "no sources yet; see `catchment sources add --help`",
+        "no sources yet; see `catchment add --help`",
     )
 
 

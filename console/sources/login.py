@@ -70,7 +70,7 @@ def github(
         render.note(
             f"The token expires in {grant.seconds / _HOURS:.0f} hours. Tokens of an OAuth app do not: see docs/github.md"
         )
-    use = f"catchment sources add github OWNER/REPO --name NAME --secret {shlex.quote(f'token={reference}')}"
+    use = f"catchment add github OWNER/REPO --name NAME --secret {shlex.quote(f'token={reference}')}"
     render.say(f"Token stored. Add a source with: {use}")
 
 

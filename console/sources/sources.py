@@ -12,6 +12,7 @@ from catchment.runtime.membership import Membership, host_for
 from catchment.typed_settings import settings
 from console import arguments, render, session
 from console.help_pages import CommandGroup
+from console.operate import throttle
 from console.sources import consent, upcoming
 from console.sources.past_syncs import summary
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from deployments.actions.sources import ChangedSetting
     from deployments.sources.sources_file import SourceEntry
 
-app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
+app = CommandGroup("Inspect, change, pause and remove sources.\n\nExample: catchment sources list")
 
 Every = Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")]
 Cron = Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')]
@@ -29,9 +30,15 @@ Quiet = Annotated[
     float | None,
     typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
 ]
+Pausable = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="A source; source:NAME, kind:KIND or all.", autocompletion=session.source_names
+    ),
+]
 
 
-@app.command()
+@app.command(now="add")
 def add(
     *,
     kind: Annotated[
@@ -85,10 +92,10 @@ def add(
 ) -> None:
     """Add a source after checking that it can be read.
 
-    Sources outside this machine, such as mail, need consent: confirm the question or pass --consent.
-    The source is deployed immediately, or by the next `catchment up`.
+    `catchment add KIND --help` lists the settings of a kind. Sources outside this machine, such as mail, need consent: confirm
+    the question or pass --consent. The source is deployed immediately, or by the next `catchment up`.
 
-    Example: catchment sources add obsidian ~/Vault --name notes --watch
+    Example: catchment add obsidian ~/Vault --name notes --watch
     """
     values = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
     if priority:
@@ -115,7 +122,7 @@ def set_source(
     name: session.SourceName,
     assignments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="Settings, as for `sources add --set`; null removes a value."),
+        typer.Argument(metavar="KEY=VALUE...", help="Settings, as listed by `add KIND --help`; null removes a value."),
     ] = None,
     every: Every = None,
     cron: Cron = None,
@@ -174,7 +181,7 @@ def list_sources(as_json: arguments.Json = False) -> None:
     if rows := [_facts(entry, states) for entry in (*desk.entries().values(), *desk.elsewhere().values())]:
         render.show_table([name.upper() for name in rows[0]], [[*row.values()] for row in rows])
     else:
-        render.note("no sources yet; see `catchment sources add --help`")
+        render.note("no sources yet; see `catchment add --help`")
 
 
 @app.command("show")
@@ -235,13 +242,17 @@ def move(
 
 
 @app.command()
-def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Start no more syncs of a source; its documents stay.
+def pause(name: Pausable, reason: arguments.Why = "") -> None:
+    """Start no more syncs of a source, a kind or all; documents stay.
 
-    A running sync continues to its end. `catchment throttle pause source:NAME` stops its requests, too.
+    The running sync of a source continues to its end. With source:NAME, kind:KIND or all, no request is sent, either.
 
-    Example: catchment sources pause notes --reason "moving house"
+    Examples: catchment sources pause notes --reason "moving house"
+              catchment sources pause all
     """
+    if _is_scope(name):
+        throttle.pause(name, reason)
+        return
     from deployments.actions import outcomes, sources
 
     sources.pause(session.desk(), name, session.operator(), reason)
@@ -249,11 +260,16 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
 
 @app.command()
-def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Resume a paused or held source, and sync it if Catchment runs.
+def resume(name: Pausable, reason: arguments.Why = "") -> None:
+    """Resume a paused or held source, a kind or all, and sync.
+
+    Name it as it was paused. Limits stay.
 
     Example: catchment sources resume notes
     """
+    if _is_scope(name):
+        throttle.resume(name, reason)
+        return
     from deployments.actions import outcomes, sources
 
     sources.resume(session.desk(), name, session.operator(), reason)
@@ -298,6 +314,11 @@ def probe(name: session.SourceName) -> None:
     from deployments.actions import sources
 
     render.say(render.clean(sources.test(session.desk(), name, session.operator())))
+
+
+def _is_scope(name: str) -> bool:
+    """Return whether a name means more than the syncs of one source."""
+    return name == "all" or ":" in name or (name in session.kind_names("") and name not in session.desk().entries())
 
 
 def _show_changes(changed: list[ChangedSetting]) -> None:

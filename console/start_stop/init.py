@@ -24,7 +24,7 @@ _TITLE_WORDS = 4
 _EVERY = "1h"
 """Interval of a source that is not watched."""
 
-_OTHER_SOURCES = "to add mail or web pages, press Ctrl-C and see: catchment sources add --help"
+_OTHER_SOURCES = "to add mail or web pages, press Ctrl-C and see: catchment add --help"
 
 
 def show_overview() -> None:
@@ -56,7 +56,7 @@ def show_overview() -> None:
     else:
         command, effect = "catchment web", "opens the page: search, read, see trouble"
     render.say(f"\nNext:          {render.paint(command, 'bold')}   # {effect}")
-    render.say("All commands:  catchment --help")
+    render.say("All commands:  catchment help --all")
 
 
 def init() -> int:
@@ -68,13 +68,13 @@ def init() -> int:
     """
     if not render.interactive():
         raise BadInput(
-            "not a terminal; use: catchment sources add obsidian FOLDER --name notes --watch, then: catchment up --detach"
+            "not a terminal; use: catchment add obsidian FOLDER --name notes --watch, then: catchment up --detach"
         )
     desk = session.desk()
     new = None if desk.entries() else _ask()
     waiting = [new.name] if new else _never_synced(list(desk.entries()))
     if not waiting:
-        render.say("Catchment is set up here already. To add a source: catchment sources add --help\n")
+        render.say("Catchment is set up here already. To add a source: catchment add --help\n")
         show_overview()
         return 0
     names = ", ".join(waiting)

@@ -132,9 +132,9 @@ def _print(server: Running | None, overview: Overview) -> None:
         render.say(f"Raw content: {render.size(overview.raw_bytes)}")
     if server and (failed := overview.failed_checks):
         text = f"{render.count(failed, 'check')} failed {render.ago(overview.checked)}"
-        render.say(render.paint(f"Health: {text}; see `catchment health`", "yellow"))
+        render.say(render.paint(f"Health: {text}; see `catchment check`", "yellow"))
     if not overview.sources:
-        render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
+        render.say("No sources yet; add one: `catchment add obsidian ~/Vault --name notes --every 15m`")
         return
     render.say()
     render.show_table(

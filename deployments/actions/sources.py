@@ -276,7 +276,7 @@ def remove(desk: Desk, name: str, actor: str, reason: str = "") -> None:
     require(desk, name)
     desk.require_defined_here(name)
     with desk.writing() as ledger:
-        # Before the file forgets the source, so that `status` and `doctor` name an interrupted removal.
+        # Before the file forgets the source, so that `status` and `check` name an interrupted removal.
         with suppress(NotFound):
             ledger.sources.begin_removal(name, actor)
         for file in _own_secrets(desk, name):

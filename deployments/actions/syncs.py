@@ -43,7 +43,7 @@ def start_all(desk: Desk, actor: str, reason: str = "", *, deep: bool = False) -
     Raises NotFound if there are no sources.
     """
     if not (names := list(desk.entries())):
-        raise NotFound("no sources yet; see `catchment sources add --help`")
+        raise NotFound("no sources yet; see `catchment add --help`")
     runs: dict[str, str | UserError] = {}
     for name in names:
         try:

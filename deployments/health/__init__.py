@@ -1,1 +1,1 @@
-"""Health checks and their page in the UI, and the diagnosis behind `catchment doctor`."""
+"""Health checks and their page in the UI, and the diagnosis behind `catchment check`."""

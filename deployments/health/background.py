@@ -1,6 +1,6 @@
 """The work that belongs to no source: whether its last run succeeded, and the progress of the embeddings.
 
-Separate from `checks`, because both `health` and `doctor` report it.
+Separate from `checks`, because both halves of `catchment check` report it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks of `catchment health`: server, scheduler, worker, web process, watcher, sources.
+"""The first half of `catchment check`: server, scheduler, worker, web process, watcher, sources.
 
 The verdicts and their wording are in `catchment.views.health`. Rarer problems are checked by `deployments.health.doctor`.
 """

@@ -1,4 +1,4 @@
-"""The checks of `catchment doctor`: hidden and upcoming problems, each with its remedy."""
+"""The second half of `catchment check`: hidden and upcoming problems, each with its remedy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def examine(home: Home) -> list[Condition]:
             findings += leftovers.in_prefect(home, state) + background.examine(home, state)
         except TryAgain:
             problem = "the Prefect server does not respond"
-            findings.append(Condition("runs", FAIL, problem, "see `catchment health`"))
+            findings.append(Condition("runs", FAIL, problem, "see `catchment check`"))
     return findings
 
 

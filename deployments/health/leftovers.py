@@ -25,7 +25,7 @@ from tasks.run_states import ACTIVE, AWAITING_RETRY
 _STILL_FOR = timedelta(minutes=1)
 """After this time in its state, a run without a process is neither starting nor just finished."""
 
-_MEND = "catchment doctor --mend"
+_MEND = "catchment check --mend"
 _SLOT = "deployment:"
 _OURS = ("deployments.",)
 """Prefixes of the modules that run as our processes."""

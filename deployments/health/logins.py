@@ -1,4 +1,4 @@
-"""When the OAuth2 logins expire, for `catchment doctor`: read from the token itself, or from the last sync's record."""
+"""When the OAuth2 logins expire, for `catchment check`: read from the token itself, or from the last sync's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of `catchment doctor` on the machine: inotify limits, disks, clocks, disk usage, versions and the port."""
+"""The checks of `catchment check` on the machine: inotify limits, disks, clocks, disk usage, versions and the port."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def versions(home: Home) -> list[Condition]:
     except SchemaMismatch as error:
         conditions.append(Condition.of_error("versions", error))
     except CatchmentError:
-        # `catchment health` reports other problems of the ledger.
+        # `catchment check` reports other problems of the ledger.
         pass
     conditions += (of_prefect := prefect_version())
     locked = _locked()

@@ -40,7 +40,7 @@ def prepare(kind: str, location: str, name: str, options: Mapping[str, Any], tim
     connector = connector_class(kind)
     if not location.strip():
         # An empty path would mean the current folder.
-        raise BadInput("LOCATION: empty; see `catchment sources add --help`")
+        raise BadInput("LOCATION: empty; see `catchment add --help`")
     located = connector.settings.located(location)
     joined = {}
     for key in located.keys() & options.keys():

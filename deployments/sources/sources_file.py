@@ -36,7 +36,7 @@ SCHEMA = "sources.schema.json"
 """Name of the schema for editors in the folder of the file; `deployments/sources/editor_schema.py` writes it."""
 _HEADER = f"""\
 # yaml-language-server: $schema={SCHEMA}
-# The sources of Catchment, in the format of prefect.yaml. `catchment sources add` edits this file, and so may you:
+# The sources of Catchment, in the format of prefect.yaml. `catchment add` edits this file, and so may you:
 # check an edit with `catchment config validate`, then apply it with `catchment up`.
 # To deploy them to another Prefect server:
 #   prefect work-pool create catchment --type process

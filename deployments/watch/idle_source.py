@@ -87,7 +87,7 @@ class WatchedMailbox:
     def state(self) -> WatchState:
         """Return how well the account is watched."""
         if self.debounce.unanswered >= _ANSWERS_MISSED:
-            remedy = "check in the UI that its automation is enabled, and run `catchment doctor`"
+            remedy = "check in the UI that its automation is enabled, and run `catchment check`"
             return WatchState(Watching.LIMITED, "no sync starts after a change", remedy)
         return self._state
 

@@ -131,7 +131,7 @@ class WatchedSource:
             remedy = "add a schedule; scheduled syncs find the changes"
         elif self.debounce.unanswered >= _ANSWERS_MISSED:
             reason = "no sync starts after a change"
-            remedy = "check in the UI that its automation is enabled, and run `catchment doctor`"
+            remedy = "check in the UI that its automation is enabled, and run `catchment check`"
         return WatchState(Watching.LIMITED if reason else Watching.WATCHING, reason, remedy, folders)
 
     def _counts(self, path: str) -> bool:

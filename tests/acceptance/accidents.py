@@ -35,7 +35,7 @@ database, folders to watch again, and changes that no sync answered.
 
 def in_the_middle(person: Person, name: str, vault: Path, notes: int, *how: str) -> None:
     """Wait until the first sync of a source is half done: some of its notes are in the library, others are not."""
-    person("sources", "add", "obsidian", vault, "--name", name, *how).ok()
+    person("add", "obsidian", vault, "--name", name, *how).ok()
     person("sync", name).ok()
     assert until(lambda: brought_in(person, name)) < notes
 

@@ -28,7 +28,7 @@ def letters(person: Person) -> Iterator[Dovecot]:
     """A mail server with an account that is the source `letters`."""
     for server in serving():
         account = ("imap", f"{USER}@127.0.0.1:{server.port}", "--set", "security=none", "--consent")
-        person("sources", "add", *account, "--name", "letters", "--secret", "password=env:MAIL_PASSWORD").ok()
+        person("add", *account, "--name", "letters", "--secret", "password=env:MAIL_PASSWORD").ok()
         yield server
         person("sources", "remove", "letters", "--yes").ok()
 

@@ -48,7 +48,7 @@ def large(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vault large enough for a sync that takes a while."""
     vault = tmp_path_factory.mktemp("large") / "vault"
     generate(vault, _NOTES)
-    person("sources", "add", "obsidian", vault, "--name", _LARGE, "--set", "preset=local").ok()
+    person("add", "obsidian", vault, "--name", _LARGE, "--set", "preset=local").ok()
     return vault
 
 
@@ -57,7 +57,7 @@ def watched(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small watched vault that is synced every minute."""
     vault = tmp_path_factory.mktemp("watched") / "vault"
     generate(vault, _SMALL)
-    person("sources", "add", "obsidian", vault, "--name", _WATCHED, "--every", "1m", "--watch").ok()
+    person("add", "obsidian", vault, "--name", _WATCHED, "--every", "1m", "--watch").ok()
     until(lambda: person.source(_WATCHED)["documents"], lambda number: number == _SMALL)
     return vault
 

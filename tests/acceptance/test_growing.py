@@ -38,7 +38,7 @@ def test_commands_of_the_document_move_a_library_and_keep_it_equal(tmp_path: Pat
     person = Person(
         folder / ".local" / "share" / "catchment", variables={"HOME": str(folder), "PATH": path, "LEDGER": address}
     )
-    person("sources", "add", "local_files", str(folder / "Vault"), "--name", "notes").ok()
+    person("add", "local_files", str(folder / "Vault"), "--name", "notes").ok()
     person("up", "--detach").ok()
     person("sync", "notes", "--wait").ok()
     person("sinks", "add", "folder", str(folder / "Copy"), "--name", "copy").ok()

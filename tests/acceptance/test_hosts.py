@@ -139,9 +139,9 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
             notes = folder / f"notes-{person.home.name}"
             notes.mkdir()
             (notes / "a.txt").write_text(f"The {person.home.name} has a ladder.")
-        attic("sources", "add", "local_files", folder / "notes-attic", "--name", "notes", "--every", "1h").ok()
-        attic("sources", "add", "web", site.address, "--name", "page", "--consent", "--on", "any").ok()
-        barn("sources", "add", "local_files", folder / "notes-barn", "--name", "tools").ok()
+        attic("add", "local_files", folder / "notes-attic", "--name", "notes", "--every", "1h").ok()
+        attic("add", "web", site.address, "--name", "page", "--consent", "--on", "any").ok()
+        barn("add", "local_files", folder / "notes-barn", "--name", "tools").ok()
         yield Together(attic, barn, site, Running(port, 0, datetime.now(UTC), 0, 0, _LOGIN))
     finally:
         for person in (attic, barn):
@@ -172,11 +172,9 @@ def test_sources_run_where_they_can(together: Together) -> None:
     """Files run on the host that has them, a web page anywhere; each host deploys and deletes its own only."""
     attic, barn = together.attic, together.barn
     notes, tools = attic.home.parent / "notes-attic", attic.home.parent / "notes-barn"
-    attic("sources", "add", "local_files", notes, "--name", "more", "--on", "any").refused(2, "root", "one machine")
-    attic("sources", "add", "local_files", notes, "--name", "more", "--on", "barn").refused(
-        5, "run the command on barn"
-    )
-    barn("sources", "add", "local_files", tools, "--name", "notes").refused(5, "attic")
+    attic("add", "local_files", notes, "--name", "more", "--on", "any").refused(2, "root", "one machine")
+    attic("add", "local_files", notes, "--name", "more", "--on", "barn").refused(5, "run the command on barn")
+    barn("add", "local_files", tools, "--name", "notes").refused(5, "attic")
     barn("sources", "remove", "notes", "--yes").refused(5, "attic")
 
     for person, name in ((attic, "notes"), (barn, "tools"), (barn, "page")):
@@ -204,7 +202,7 @@ def test_killed_host_is_replaced_where_possible(together: Together) -> None:
     site = together.site
     # A separate page: the page of the first test is not due again.
     address = f"{site.address}?slow"
-    together.attic("sources", "add", "web", address, "--name", "slow", "--consent", "--on", "any").ok()
+    together.attic("add", "web", address, "--name", "slow", "--consent", "--on", "any").ok()
     site.gate.clear()
     site.asked.clear()
     together.attic("sync", "slow").ok()

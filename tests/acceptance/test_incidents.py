@@ -87,7 +87,7 @@ def test_several_faults_at_once_are_told_apart(person: Person, mail: Dovecot, tm
     papers, notes = tmp_path / "papers", tmp_path / "notes"
     for folder in (papers, notes):
         folder.mkdir()
-        person("sources", "add", "local_files", folder, "--name", folder.name).ok()
+        person("add", "local_files", folder, "--name", folder.name).ok()
     for number in range(20):
         (notes / f"{number}.md").write_text(f"# Note {number}\n")
     person.sync("notes")
@@ -122,7 +122,7 @@ def test_slow_host_and_the_queue_that_it_fills_are_no_incidents_at_first(person:
         repo = hub.repo("ada/weir")
         repo.open()
         where = ("github", f"{proxy.address}/ada/weir", "--set", "include=[issues]", "--consent")
-        person("sources", "add", *where, "--name", "weir").ok()
+        person("add", *where, "--name", "weir").ok()
         person.sync("weir")
         for _ in range(_ISSUES):
             repo.open()

@@ -93,7 +93,7 @@ def test_two_homes_share_a_library_and_leave_it(
         "attic": "active",
         "den": "active",
     }
-    attic("sources", "add", "local_files", str(tmp_path / "notes"), "--name", "notes").ok()
+    attic("add", "local_files", str(tmp_path / "notes"), "--name", "notes").ok()
     attic("sync", "notes", "--wait").ok()
     assert [hit["source"] for hit in den.hits("quokka")] == ["notes"]
     attic("leave").refused(5, "notes")

@@ -87,7 +87,7 @@ def test_killed_server(person: Person, vault: Path) -> None:
 def test_killed_runner_of_four_syncs(person: Person, vault: Path) -> None:
     names = ("oak", "elm", "ash", "fir")
     for name in names:
-        person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local").ok()
+        person("add", "obsidian", vault, "--name", name, "--set", "preset=local").ok()
     for name in names:
         start_sync(person.running, "obsidian", name)
     until(lambda: all(brought_in(person, name) for name in names))

@@ -39,7 +39,7 @@ def person(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[P
     """A user with a running server and the folder as the source `papers`, synced every hour, without `*.tmp`."""
     with upright(Person(tmp_path_factory.mktemp("life") / "home")) as person:
         options = ["--name", "papers", "--every", "1h", "--set", 'exclude=["*.tmp"]', "--set", "retry.attempts=2"]
-        person("sources", "add", "local_files", folder, *options).ok()
+        person("add", "local_files", folder, *options).ok()
         person.sync("papers")
         yield person
     assert person.left() == []
@@ -192,8 +192,8 @@ def test_configuration_and_ledger_are_sound(person: Person) -> None:
 
 
 def test_errors_have_the_documented_exit_codes(person: Person, folder: Path, tmp_path: Path) -> None:
-    person("sources", "add", "mail", folder, "--name", "other").refused(2)
-    person("sources", "add", "local_files", folder, "--name", "papers").refused(2, "already")
+    person("add", "mail", folder, "--name", "other").refused(2)
+    person("add", "local_files", folder, "--name", "papers").refused(2, "already")
     person("sync").refused(2)
     person("sync", "paper").refused(4, "did you mean papers?")
     person("show", "no such document").refused(4)
@@ -203,7 +203,7 @@ def test_errors_have_the_documented_exit_codes(person: Person, folder: Path, tmp
     person("sources", "remove", "papers").refused(2, "--yes")
     nobody = Person(tmp_path / "nobody")
     nobody("sync", "papers").refused(4)
-    nobody("search", "words").refused(4, "catchment sources add")
+    nobody("search", "words").refused(4, "catchment add")
     assert not nobody.home.exists()
 
 
@@ -238,7 +238,7 @@ def test_all_state_is_in_the_home_and_private(person: Person) -> None:
     assert person("status", "--json").ok().json["sources"] == []
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["status", "--json"], ["sources", "add", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["status", "--json"], ["add", "--help"]])
 def test_a_quick_command_loads_no_prefect(words: list[str], tmp_path: Path) -> None:
     person = Person(tmp_path / "home", before=(sys.executable, "-X", "importtime"))
     said = person(*words)

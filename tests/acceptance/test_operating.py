@@ -64,7 +64,7 @@ def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     person = Person(base / "home")
     for name, when in SCHEDULES.items():
         (base / name).mkdir()
-        person("sources", "add", "local_files", base / name, "--name", name, *when).ok()
+        person("add", "local_files", base / name, "--name", name, *when).ok()
     with upright(person):
         yield person
     assert person.left() == []
@@ -119,7 +119,7 @@ def test_the_health_page_of_the_ui_is_kept_up_to_date(planner: Person) -> None:
 def test_up_reports_a_damaged_ledger_and_starts_no_process(tmp_path: Path) -> None:
     person = Person(tmp_path / "home")
     (tmp_path / "papers").mkdir()
-    person("sources", "add", "local_files", tmp_path / "papers", "--name", "papers").ok()
+    person("add", "local_files", tmp_path / "papers", "--name", "papers").ok()
     file = Home(person.home).path / "ledger.db"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     for options in ([], ["--detach"]):

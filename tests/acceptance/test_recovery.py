@@ -88,7 +88,7 @@ def test_sync_continues_during_a_server_outage(person: Person, vault: Path) -> N
 def test_old_runs_leave_the_prefect_database_and_the_file_shrinks(person: Person, tmp_path: Path) -> None:
     generate(tmp_path / "vault", _SMALL)
     person("up", "--detach").ok()
-    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "often").ok()
+    person("add", "obsidian", tmp_path / "vault", "--name", "often").ok()
     for _ in range(_SYNCS):
         edit(tmp_path / "vault", 1, 1)
         person.sync("often")

@@ -64,7 +64,7 @@ class Desk:
         self.papers.mkdir()
         for name in ("weir", "gauge", "sluice"):
             self.file(f"{name}.md", f"# {name}\n\nThe rating curve of the {name}.\n")
-        self.person("sources", "add", "local_files", self.papers, "--name", "papers").ok()
+        self.person("add", "local_files", self.papers, "--name", "papers").ok()
         self.person.sync("papers")
 
 
@@ -211,7 +211,7 @@ def another_password(desk: Desk) -> Iterator[Desk]:
         secret.write_text("correct horse")
         where = ("imap", f"{USER}@127.0.0.1:{dovecot.port}", "--set", "security=none", "--consent")
         desk.person("up", "--detach").ok()
-        desk.person("sources", "add", *where, "--name", "mail", "--secret", f"password=file:{secret}").ok()
+        desk.person("add", *where, "--name", "mail", "--secret", f"password=file:{secret}").ok()
         secret.write_text("wrong horse")
         assert desk.person("sync", "mail", "--wait").code != 0
         yield desk
@@ -256,7 +256,7 @@ def asked_too_much(desk: Desk) -> Iterator[Desk]:
         repo.open("The sluice sticks", "It has to be mended.")
         where = ("github", f"{proxy.address}/ada/weir", "--set", "include=[issues]", "--consent")
         desk.person("up", "--detach").ok()
-        desk.person("sources", "add", *where, "--name", "hub", "--secret", f"token=file:{secret}").ok()
+        desk.person("add", *where, "--name", "hub", "--secret", f"token=file:{secret}").ok()
         desk.person.sync("hub")
         repo.open("Later", "Moss grows on it.")
         proxy.harm = lambda exchange: exchange.respond(403, {"message": "secondary rate limit"}, Retry_After="3600")
@@ -272,7 +272,7 @@ def its_process_stands_still(desk: Desk) -> None:
         desk.file(f"{number}.md", f"# Paper {number}\n")
     desk.person("sources", "remove", "papers", "--yes").ok()
     where = ("local_files", desk.papers, "--name", "papers", "--set", "preset=local")
-    desk.person("sources", "add", *where).ok()
+    desk.person("add", *where).ok()
     desk.person("sync", "papers").ok()
     with closing(Ledger.inspect(Home(desk.person.home).database_url)) as ledger:
         until(lambda: ledger.queue.counts()["papers"].get(JobState.RUNNING, 0))

@@ -25,7 +25,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, P
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4 cut")
     person = Person(base / "home")
     with upright(person):
-        person("sources", "add", "local_files", folder, "--name", "papers").ok()
+        person("add", "local_files", folder, "--name", "papers").ok()
         person.sync("papers")
         yield person, folder
     assert person.left() == []

@@ -25,7 +25,7 @@ def newcomer(tmp_path: Path) -> Iterator[tuple[Person, Path]]:
     shutil.copytree(PROJECT / "examples" / "vault" / "Reading", folder / "Vault")
     path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
     person = Person(folder / ".local" / "share" / "catchment", variables={"HOME": str(folder), "PATH": path})
-    person("sources", "add", "local_files", str(folder / "Vault"), "--name", "notes", "--watch").ok()
+    person("add", "local_files", str(folder / "Vault"), "--name", "notes", "--watch").ok()
     person("up", "--detach").ok()
     person("sync", "notes", "--wait").ok()
     yield person, folder

@@ -39,7 +39,7 @@ def test_sync_blocked_by_a_lock_is_terminated_and_resumed(person: Person, stuck:
     generate(tmp_path / "vault", _NOTES)
     (stuck / "sync").touch()
     impatient = ("--set", "limits.stall_seconds=2")
-    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "notes", *impatient).ok()
+    person("add", "obsidian", tmp_path / "vault", "--name", "notes", *impatient).ok()
     person("sync", "notes").ok()
     until(lambda: person.source("notes")["jobs"]["running"], bool)
     until(lambda: person.states_of("notes"), lambda states: "CRASHED" in states)
@@ -65,7 +65,7 @@ def test_unresponsive_server_is_replaced(person: Person, stuck: Path, tmp_path: 
     (stuck / "server").unlink()
     until(lambda: person.running.server_pid, lambda pid: pid != before)
     assert "the server is unresponsive" in (person.home / "logs" / "up.log").read_text()
-    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "later").ok()
+    person("add", "obsidian", tmp_path / "vault", "--name", "later").ok()
     person.sync_when_ready("later")
     assert person.source("later")["documents"] == _NOTES
 

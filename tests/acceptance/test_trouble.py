@@ -49,12 +49,12 @@ def nothing_was_added(person: Person) -> None:
 
 
 def test_missing_path(alone: Person, tmp_path: Path) -> None:
-    alone("sources", "add", "local_files", tmp_path / "notthere", "--name", "papers").refused(2, "notthere")
+    alone("add", "local_files", tmp_path / "notthere", "--name", "papers").refused(2, "notthere")
     nothing_was_added(alone)
 
 
 def test_file_in_place_of_a_folder(alone: Person, vault: Path) -> None:
-    alone("sources", "add", "local_files", vault / "bees.md", "--name", "papers").refused(2, "bees.md", "folder")
+    alone("add", "local_files", vault / "bees.md", "--name", "papers").refused(2, "bees.md", "folder")
     nothing_was_added(alone)
 
 
@@ -63,7 +63,7 @@ def test_unreadable_folder(alone: Person, vault: Path) -> None:
     person = Person(alone.home, before=powerless())
     vault.chmod(0)
     try:
-        person("sources", "add", "local_files", vault, "--name", "papers").refused(3, "permission denied")
+        person("add", "local_files", vault, "--name", "papers").refused(3, "permission denied")
         nothing_was_added(person)
     finally:
         vault.chmod(0o700)
@@ -72,30 +72,30 @@ def test_unreadable_folder(alone: Person, vault: Path) -> None:
 def test_read_only_home(alone: Person, vault: Path, tmp_path: Path) -> None:
     person = Person(tmp_path / "locked" / "home", before=powerless())
     (tmp_path / "locked").mkdir(mode=0o500)
-    person("sources", "add", "obsidian", vault, "--name", "notes").refused(3)
+    person("add", "obsidian", vault, "--name", "notes").refused(3)
     person("status").ok()
 
 
 def test_a_vault_without_its_obsidian_folder(alone: Person, vault: Path) -> None:
     (vault / ".obsidian").rmdir()
-    alone("sources", "add", "obsidian", vault, "--name", "notes").refused(2, ".obsidian", "local_files")
+    alone("add", "obsidian", vault, "--name", "notes").refused(2, ".obsidian", "local_files")
     nothing_was_added(alone)
 
 
 def test_duplicate_source_name(alone: Person, vault: Path) -> None:
-    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
-    alone("sources", "add", "local_files", vault, "--name", "notes").refused(2, "already")
+    alone("add", "obsidian", vault, "--name", "notes").ok()
+    alone("add", "local_files", vault, "--name", "notes").refused(2, "already")
     (listed,) = alone("sources", "list", "--json").ok().json
     assert listed["standing"]["kind"] == "obsidian"
 
 
 def test_a_setting_that_does_not_exist(alone: Person, vault: Path) -> None:
-    alone("sources", "add", "obsidian", vault, "--name", "notes", "--set", "exclud=x").refused(2, "exclude")
+    alone("add", "obsidian", vault, "--name", "notes", "--set", "exclud=x").refused(2, "exclude")
     nothing_was_added(alone)
 
 
 def test_an_unknown_key_in_the_file_of_the_sources(alone: Person, vault: Path) -> None:
-    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    alone("add", "obsidian", vault, "--name", "notes").ok()
     file = alone.home / "sources.yaml"
     written = file.read_text()
     wrong = written.replace("root:", "rot:")
@@ -109,7 +109,7 @@ def test_an_unknown_key_in_the_file_of_the_sources(alone: Person, vault: Path) -
 
 
 def test_server_that_is_down(alone: Person, vault: Path) -> None:
-    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    alone("add", "obsidian", vault, "--name", "notes").ok()
     alone("sync", "notes", "--wait").refused(10, "catchment up")
     alone("status").ok()
     alone("sources", "pause", "notes").ok()
@@ -127,7 +127,7 @@ def test_port_in_use(alone: Person, options: list[str]) -> None:
 
 @pytest.mark.parametrize("damage", ["header", "middle", "cut", "text"])
 def test_a_damaged_ledger_is_left_as_it_is(alone: Person, vault: Path, damage: str) -> None:
-    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    alone("add", "obsidian", vault, "--name", "notes").ok()
     file = alone.home / "ledger.db"
     data = bytearray(file.read_bytes())
     match damage:
@@ -150,15 +150,15 @@ def test_a_damaged_ledger_is_left_as_it_is(alone: Person, vault: Path, damage: s
 def test_a_full_disk_when_a_source_is_added(small: Person, vault: Path) -> None:
     small("sources", "list").ok()
     fill(small)
-    small("sources", "add", "obsidian", vault, "--name", "notes").refused(10, "disk is full", "try again")
+    small("add", "obsidian", vault, "--name", "notes").refused(10, "disk is full", "try again")
     within(small, "rm", f"{small.home}/fill")
     nothing_was_added(small)
-    small("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    small("add", "obsidian", vault, "--name", "notes").ok()
     small("ledger", "check", "--deep").ok()
 
 
 def test_full_disk_permits_read_only_commands(small: Person, vault: Path) -> None:
-    small("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    small("add", "obsidian", vault, "--name", "notes").ok()
     fill(small)
     small("sources", "pause", "notes").refused(10, "disk is full", "try again")
     assert small.source("notes")["documents"] == 0
@@ -179,7 +179,7 @@ def filling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 def test_temporarily_full_disk_under_a_running_system(filling: Person, tmp_path: Path) -> None:
     notes = 100
     generate(tmp_path / "papers", notes)
-    filling("sources", "add", "obsidian", tmp_path / "papers", "--name", "papers", "--set", "preset=local").ok()
+    filling("add", "obsidian", tmp_path / "papers", "--name", "papers", "--set", "preset=local").ok()
     filling("sync", "papers").ok()
     until(lambda: filling.source("papers")["documents"])
     fill(filling)
@@ -192,7 +192,7 @@ def test_temporarily_full_disk_under_a_running_system(filling: Person, tmp_path:
 
 def test_a_disk_that_fills_while_a_sync_writes(filling: Person, tmp_path: Path) -> None:
     generate(tmp_path / "big", _NOTES)
-    filling("sources", "add", "obsidian", tmp_path / "big", "--name", "notes").ok()
+    filling("add", "obsidian", tmp_path / "big", "--name", "notes").ok()
     fill(filling, free="3M")
     said = filling("sync", "notes", "--wait")
     assert filling.source("notes")["documents"] < _NOTES
@@ -211,7 +211,7 @@ def test_a_disk_that_fills_while_a_sync_writes(filling: Person, tmp_path: Path) 
 
 def test_full_backup_disk_leaves_no_partial_backup(tmp_path: Path, vault: Path) -> None:
     with small_disk(tmp_path / "home", folder="backups", megabytes=1) as person:
-        person("sources", "add", "obsidian", vault, "--name", "notes").ok()
+        person("add", "obsidian", vault, "--name", "notes").ok()
         fill(person, "backups")
         person("backup").refused(10, "disk is full", "try again")
         person("ledger", "check", "--deep").ok()
@@ -225,7 +225,7 @@ def test_read_only_disk_permits_read_only_commands(tmp_path: Path) -> None:
     (tmp_path / "papers" / "gauge.md").write_text("# Gauge\n\nThe barometer falls.\n")
     with small_disk(tmp_path / "100 % mine") as person:
         with upright(person):
-            person("sources", "add", "local_files", tmp_path / "papers", "--name", "papers").ok()
+            person("add", "local_files", tmp_path / "papers", "--name", "papers").ok()
             person.sync("papers")
         within(person, "mount", "-o", "remount,ro", str(person.home))
         person("sources", "pause", "papers").refused(10, "read-only", "mount it for writing")

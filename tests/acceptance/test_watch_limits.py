@@ -47,7 +47,7 @@ def test_folders_beyond_the_watch_limit_are_reported_and_watched_later(person: P
     for number in range(_FOLDERS):
         (vault / f"{number:02}").mkdir()
         (vault / f"{number:02}" / "note.md").write_text(f"Note {number}")
-    person("sources", "add", "obsidian", vault, "--name", "papers", "--every", "1d", "--watch").ok()
+    person("add", "obsidian", vault, "--name", "papers", "--every", "1d", "--watch").ok()
     until(lambda: person.source("papers")["documents"], lambda documents: documents == _FOLDERS)
 
     watch = until(lambda: watched(person), lambda watch: watch["state"] == "limited")

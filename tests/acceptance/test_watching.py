@@ -97,7 +97,7 @@ def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     for number in range(60):
         (root / f"{number // 10}").mkdir(exist_ok=True)
         (root / f"{number // 10}" / f"Note {number}.md").write_text(f"# Note {number}\n")
-    person("sources", "add", "obsidian", root, "--name", _NAME, "--every", "1d", "--watch").ok()
+    person("add", "obsidian", root, "--name", _NAME, "--every", "1d", "--watch").ok()
     ledger = Ledger.inspect(Home(person.home).database_url)
     vault = Vault(root, ledger)
     vault.await_all()

@@ -70,12 +70,10 @@ def _opml(file: Path, hosts: list[Host]) -> Path:
 
 def test_article_of_a_feed_is_found_by_meaning(reader: Person, web: SmallWeb, tmp_path: Path) -> None:
     opml = _opml(tmp_path / "feeds.opml", web.hosts[:FEEDS])
-    refused = reader("sources", "add", "web", opml, "--name", "feeds", "--every", "1h")
+    refused = reader("add", "web", opml, "--name", "feeds", "--every", "1h")
     refused.refused(5, "no consent to read", web.hosts[0].name, "2 more")
     assert not web.requests
-    reader(
-        "sources", "add", "web", opml, "--name", "feeds", "--every", "1h", "--consent", "--set", "every_seconds=0.05"
-    ).ok()
+    reader("add", "web", opml, "--name", "feeds", "--every", "1h", "--consent", "--set", "every_seconds=0.05").ok()
     assert reader.sync("feeds")["succeeded"] == 2 * FEEDS
     until(lambda: reader("status", "--json").ok().json["meaning"], lambda found: found["done"] == found["total"] > 0)
     hits = reader("search", "--meaning", "insects need more room", "--json").ok().json
@@ -86,7 +84,7 @@ def test_article_of_a_feed_is_found_by_meaning(reader: Person, web: SmallWeb, tm
 def test_new_hosts_in_a_list_ask_for_consent_once(reader: Person, web: SmallWeb, tmp_path: Path) -> None:
     allowed, *others = web.hosts[:FEEDS]
     opml = _opml(tmp_path / "feeds.opml", [allowed])
-    reader("sources", "add", "web", opml, "--name", "feeds", "--consent", "--set", "every_seconds=0.05").ok()
+    reader("add", "web", opml, "--name", "feeds", "--consent", "--set", "every_seconds=0.05").ok()
     _opml(opml, [allowed, *others])
     assert {"succeeded": 2, "skipped": len(others)}.items() <= reader.sync("feeds").items()
     assert not any(host.requests for host in others)

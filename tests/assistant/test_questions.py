@@ -88,7 +88,7 @@ def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot, hub: GitH
     proxy = Proxy(hub.port)
     person = Person(folder / "home", variables={"MAIL_PASSWORD": PASSWORD, "HUB_TOKEN": TOKEN})
     with upright(person):
-        add = "sources", "add"
+        add = ("add",)
         person(*add, "obsidian", folder / "Vault", "--name", "vault").ok()
         person(*add, "local_files", folder / "Letters", "--name", "letters").ok()
         person(*add, "local_files", folder / "Diary", "--name", "diary", "--set", "assistants=false").ok()

@@ -48,9 +48,9 @@ def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (folder / "lost").mkdir()
     with upright(Person(folder / "home")) as person:
         vault, lost = PROJECT / "examples" / "vault", folder / "lost"
-        person("sources", "add", "obsidian", vault, "--name", "vault", "--every", "15m").ok()
-        person("sources", "add", "local_files", lost, "--name", "lost", "--cron", "0 7 * * *").ok()
-        person("sources", "add", "obsidian", folder / "many", "--name", "many").ok()
+        person("add", "obsidian", vault, "--name", "vault", "--every", "15m").ok()
+        person("add", "local_files", lost, "--name", "lost", "--cron", "0 7 * * *").ok()
+        person("add", "obsidian", folder / "many", "--name", "many").ok()
         person("sync", "many").ok()
         person.sync("vault")
         lost.rename(folder / "elsewhere")

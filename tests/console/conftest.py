@@ -124,7 +124,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CATCHMENT_HOME", str(home.path))
         patch.delenv("CATCHMENT_DATABASE_URL", raising=False)
-        assert main(["sources", "add", "obsidian", str(folder / "Vault"), "--name", "notes"]) == 0
+        assert main(["add", "obsidian", str(folder / "Vault"), "--name", "notes"]) == 0
         ledger = Ledger.open(home.database_url)
     try:
         _fill(ledger)

@@ -26,7 +26,7 @@ from console import render
 from tests.console.conftest import Cli
 from tests.waiting import PATIENCE
 
-MAIL = ("sources", "add", "imap", "ada@127.0.0.1:1", "--name", "mail", "--set", "security=none")
+MAIL = ("add", "imap", "ada@127.0.0.1:1", "--name", "mail", "--set", "security=none")
 SECRET = ("--secret", "password=env:MAIL_PASSWORD")
 
 
@@ -201,7 +201,7 @@ def test_revocation_says_what_was_verified_of_short_texts_and_names_backups(
     folder.mkdir()
     for n in range(3):
         (folder / f"{n}.md").write_text(f"eel {n}")
-    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    assert cli("add", "local_files", str(folder), "--name", "papers").code == 0
     settings = LocalFiles.settings(root=folder)
     with open_sync(Home(state), LocalFiles(settings), "papers", Policy(), Priority.NORMAL) as sync:
         sync.discover()

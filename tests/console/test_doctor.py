@@ -71,7 +71,7 @@ def test_inotify_limits_are_held_against_what_the_sources_need(
 
 
 def test_the_folders_that_are_to_be_watched_are_counted(cli: Cli, home: Home, vault: Path) -> None:
-    cli("sources", "add", "obsidian", str(vault), "--name", "notes", "--watch")
+    cli("add", "obsidian", str(vault), "--name", "notes", "--watch")
     entries = SourcesFile.load(home.sources_file).entries
     assert machine.folders(home, entries) == 2, "the vault and Bees; .obsidian is not read"
 
@@ -176,7 +176,7 @@ def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> 
     WorkerStatus(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
     WatchReport.path(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
-    assert (found.verdict, found.remedy) == (WARN, "catchment doctor --mend")
+    assert (found.verdict, found.remedy) == (WARN, "catchment check --mend")
     assert {name for name in ("up.json", "watch.json", "worker.json") if name in found.message} == {
         "up.json",
         "watch.json",
@@ -284,13 +284,13 @@ def test_doctor_makes_no_home_where_there_is_none(cli: Cli, tmp_path: Path, monk
     assert not nowhere.exists()
 
 
-def test_doctor_works_before_anything_was_added_and_loads_no_prefect(process: Cli) -> None:
+def test_check_works_before_anything_was_added_and_loads_no_prefect(process: Cli) -> None:
     script = (
         "import sys\n"
         "from console.main import main\n"
-        "code = main(['doctor'])\n"
+        "code = main(['check'])\n"
         "assert 'prefect' not in sys.modules\n"
         "sys.exit(code)\n"
     )
     response = process(script=script)
-    assert (response.code, response.err) == (0, ""), response
+    assert (response.code, response.err) == (1, ""), response

@@ -12,6 +12,8 @@ import pytest
 import typer
 
 from console.main import application
+from tests.golden.record import walk
+from tests.project_files import project_files
 
 PROJECT = Path(__file__).parents[2]
 DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
@@ -54,6 +56,28 @@ def test_a_command_that_is_not_there_is_found_out() -> None:
     assert wrong(["sources", "ad"]) == "ad"
     assert wrong(["status", "--verbose"]) == "--verbose"
     assert wrong(["sources", "add", "obsidian", "~/Vault", "--name", "notes"]) is None
+
+
+HIDDEN = [path for path, command in walk(ROOT, "catchment") if command.hidden]
+_OLD = re.compile(
+    rf"\b(?:{'|'.join(HIDDEN)})\b|`(?:{'|'.join(path.removeprefix('catchment ') for path in HIDDEN if path.count(' ') > 1)})\b"
+)
+_TEXTS = (".py", ".md", ".html", ".js", ".yaml", ".yml", ".toml", "Makefile")
+
+
+def names_of_old_commands(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if _OLD.search(line)]
+
+
+def test_no_text_names_a_replaced_command() -> None:
+    texts = [file for file in project_files() if file.endswith(_TEXTS) and not file.startswith(("tests/", "CHANGELOG"))]
+    found = {file: names_of_old_commands((PROJECT / file).read_text(errors="replace")) for file in sorted(texts)}
+    assert {file: lines for file, lines in found.items() if lines} == {}
+
+
+def test_replaced_command_in_a_text_is_detected() -> None:
+    assert names_of_old_commands("run: catchment doctor --mend") and names_of_old_commands("see `sources add`")
+    assert not names_of_old_commands("run: catchment check --mend, or `sources list`; the artifact `health`")
 
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")

@@ -108,7 +108,7 @@ def test_removed_inbox_takes_its_list_along(cli: Cli, state: Path) -> None:
 
 
 def test_another_source_of_this_name_is_left_alone(cli: Cli, vault: Path) -> None:
-    cli("sources", "add", "local_files", str(vault), "--name", "inbox")
+    cli("add", "local_files", str(vault), "--name", "inbox")
     said = cli("queue", "enqueue", PAGE, "--consent")
     assert (said.code, "another source has this name" in said.err) == (5, True)
 
@@ -125,10 +125,10 @@ def test_hosts_of_a_file_are_proposed_and_more_can_be_allowed(cli: Cli, tmp_path
     opml = tmp_path / "feeds.opml"
     feeds = "".join(f'<outline xmlUrl="https://h{number}.example/feed"/>' for number in range(3))
     opml.write_text(f'<opml version="2.0"><body>{feeds}</body></opml>')
-    words = ("sources", "add", "web", str(opml), "--name", "feeds", "--allow-host", "cdn.example")
+    words = ("add", "web", str(opml), "--name", "feeds", "--allow-host", "cdn.example")
     refused = cli(*words)
     assert (refused.code, "cdn.example, h0.example, h1.example, h2.example" in refused.err) == (5, True)
-    wrong = cli("sources", "add", "local_files", str(tmp_path), "--name", "files", "--allow-host", "cdn.example")
+    wrong = cli("add", "local_files", str(tmp_path), "--name", "files", "--allow-host", "cdn.example")
     assert (wrong.code, "hosts: unknown setting" in wrong.err) == (2, True)
 
 

@@ -58,7 +58,7 @@ def test_overview_of_a_new_user_makes_no_home_and_loads_nothing_heavy(process: C
 def test_init_without_a_terminal_names_the_commands(cli: Cli, state: Path) -> None:
     said = cli("init")
     assert (said.code, said.err.count("\n"), state.exists()) == (2, 1, False)
-    assert "catchment sources add" in said.err
+    assert "catchment add" in said.err
     assert "catchment up --detach" in said.err
 
 
@@ -84,7 +84,7 @@ def test_init_asks_again_until_the_folder_can_be_read(state: Path, user: Path, c
     terminal.types("~/nothing\n")
     terminal.reads("~/nothing: not a folder; type its path")
     terminal.types("https://notes.example.org/\n")
-    terminal.reads("not a folder; to add mail or web pages, press Ctrl-C and see: catchment sources add")
+    terminal.reads("not a folder; to add mail or web pages, press Ctrl-C and see: catchment add")
     terminal.types("~\n")
     terminal.reads("~: contains your home folder")
     terminal.types(" \n")

@@ -119,7 +119,7 @@ def test_a_vault_is_reported_with_what_is_broken_in_it(filled: Path, cli: Cli) -
 
 
 def test_only_a_vault_is_reported_as_one(filled: Path, cli: Cli, tmp_path: Path) -> None:
-    assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
+    assert cli("add", "local_files", str(tmp_path), "--name", "papers").code == 0
     response = cli("vault", "report", "papers")
     assert (response.code, "not an Obsidian vault; name an obsidian source" in response.err) == (2, True)
 
@@ -143,7 +143,7 @@ def test_status_tells_a_person_what_waits_for_a_decision(filled: Path, cli: Cli)
 def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Path) -> None:
     response = cli("status")
     assert response.code == 0
-    assert "catchment sources add obsidian" in response.out
+    assert "catchment add obsidian" in response.out
     server = {"running": False, "answers": False, "url": None}
     found = cli("status", "--json").json
     assert found["server"] == server

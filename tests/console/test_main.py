@@ -57,7 +57,7 @@ def test_help_page_has_an_example_that_parses() -> None:
         assert examples, path
         for example in examples:
             words = shlex.split(example)[1:]
-            assert tuple(words[: len(path)]) == path
+            assert tuple(words[: len(path)]) == path or command.hidden
             depth = max(len(leaf) for leaf in ALL if leaf == tuple(words[: len(leaf)]))
             ALL[tuple(words[:depth])].make_context("catchment", words[depth:])
 
@@ -76,8 +76,51 @@ def test_help_page_shows_no_type_names() -> None:
 
 
 def test_commands_are_listed_in_sections(cli: Cli) -> None:
-    sections = re.findall(r"^(\S.*):$", cli("--help").out, re.MULTILINE)
-    assert sections == ["Start and stop", "Sources", "Library", "Trouble", "Operate", "Data", "Options"]
+    short, full = (cli(*words).out for words in (("--help",), ("help", "--all")))
+    assert re.findall(r"^(\S.*):$", short, re.MULTILINE) == ["Everyday", "Options"]
+    everyday = "init up down status web add sync search show why undo help"
+    assert re.findall(r"^  ([a-z]\S*)  ", short, re.MULTILINE) == everyday.split()
+    sections = re.findall(r"^(\S.*):$", full, re.MULTILINE)
+    assert sections == ["Everyday", "Start and stop", "Sources", "Library", "Trouble", "Operate", "Data", "Options"]
+    listed = re.findall(r"^  ([a-z]\S*)  ", full, re.MULTILINE)
+    assert sorted(listed) == sorted(path[0] for path, command in ALL.items() if len(path) == 1 and not command.hidden)
+
+
+def test_help_explains_a_command_as_its_own_option_does(cli: Cli) -> None:
+    assert cli("help", "throttle", "set").out == cli("throttle", "set", "--help").out
+    assert cli("help").out == cli("--help").out
+    assert cli("help", "serach").code == 2
+
+
+def test_replaced_command_works_and_names_the_new_words(cli: Cli, filled: Path) -> None:
+    for old, new in (
+        ("slo --json", "check --objectives --json"),
+        ("throttle pause all", "sources pause all"),
+        ("throttle resume local_files", "sources resume local_files"),
+        ("queue pause", "sources pause all"),
+        ("queue resume", "sources resume all"),
+        ("queue retry-failed --dry-run", "quarantine retry --all --dry-run"),
+    ):
+        before, after = cli(*old.split()), cli(*new.split())
+        assert (before.code, before.out) == (after.code, after.out)
+        assert before.err.startswith(
+            f"catchment {old.partition(' --')[0].removesuffix(' all')}".removesuffix(" local_files")
+        )
+        assert before.err.splitlines()[1:] == after.err.splitlines()
+
+
+def test_help_of_add_lists_the_settings_of_a_kind(cli: Cli) -> None:
+    page = cli("add", "imap", "--help").out
+    assert "security" in page and "Folders to exclude" in page and "--set KEY=VALUE" in page
+    assert cli("sources", "add", "obsidian", "me", "-h").out.count("limits.max_mb") == 1
+    assert "limits.max_mb" not in cli("add", "--help").out
+
+
+def test_check_is_health_and_doctor_together(cli: Cli, filled: Path) -> None:
+    together, *parts = (cli(command, "--json") for command in ("check", "health", "doctor"))
+    probes = [{finding["probe"] for finding in part.json["findings"]} for part in parts]
+    assert {finding["probe"] for finding in together.json["findings"]} == probes[0] | probes[1]
+    assert together.code == max(part.code for part in parts)
 
 
 def test_the_commands_are_those_that_are_promised() -> None:
@@ -118,6 +161,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "model",
             "health",
             "doctor",
+            "check",
+            "add",
+            "help",
             "sync",
             "slo",
             "search",
@@ -230,7 +276,7 @@ def test_ctrl_c_ends_quietly_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         (("throttle", "set", "all", "--active", "0"), "--active: 0 is out of range (at least 1); see"),
         (("jobs", "list", "--state", "lost"), "--state: 'lost' is unknown; choose from pending, running, retrying,"),
         (("jobs", "show", "seven"), "JOB: 'seven' is not a whole number; see `catchment jobs show --help`"),
-        (("sources", "add", "imap", "me@host", "--debounce", "x"), "--debounce: 'x' is not a number; see"),
+        (("add", "imap", "me@host", "--debounce", "x"), "--debounce: 'x' is not a number; see"),
         (("status", "--verbose"), "--verbose: no such option; see `catchment status --help`"),
         (("jobs", "list", "--limit"), "--limit: value missing; see"),
         (("status", "now"), "now: unexpected argument; see `catchment status --help`"),

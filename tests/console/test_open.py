@@ -67,7 +67,7 @@ def test_file_is_opened_by_its_address(filled: Path, cli: Cli, tmp_path: Path, o
     folder.mkdir()
     name = "50 % off; $(touch x) & 'é'.txt"
     (folder / name).write_text("words")
-    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    assert cli("add", "local_files", str(folder), "--name", "papers").code == 0
     ingest(filled, "papers", "local_files", name, {})
     address = cli("open", name, "--print").out.strip()
     assert unquote(address) == f"file://{folder / name}"

@@ -23,7 +23,7 @@ def papers(cli: Cli, tmp_path: Path) -> Path:
     (folder / "huge.bin").touch()
     with (folder / "huge.bin").open("wb") as file:
         file.truncate(200_000_000)
-    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    assert cli("add", "local_files", str(folder), "--name", "papers").code == 0
     return folder
 
 

@@ -22,7 +22,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
 ) -> None:
     folder = tmp_path / "papers"
     folder.mkdir()
-    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    assert cli("add", "local_files", str(folder), "--name", "papers").code == 0
     response = cli("prove", "papers")
     assert (response.code, response.out.splitlines()[-1]) == (
         0,
@@ -63,7 +63,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
 def test_source_of_another_host_is_not_compared_with_the_same_path_here(
     cli: Cli, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
+    assert cli("add", "local_files", str(tmp_path), "--name", "papers").code == 0
     Membership("attic", "https://library.lan", "file:/login").record(Home(state))
     entry = replace(session.desk().entry("papers"), queue="host-barn")
     monkeypatch.setattr(Desk, "entry", lambda *_: entry)

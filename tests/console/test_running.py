@@ -36,7 +36,7 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     (folder / "bees.md").write_text("# Bees\n\nThe queen excluder stays in until August.\n")
     (folder / "cut.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\n")
 
-    added = online("sources", "add", "local_files", str(folder), "--name", "console-papers", "--every", "1d")
+    added = online("add", "local_files", str(folder), "--name", "console-papers", "--every", "1d")
     assert (added.code, "`catchment sync console-papers --wait`" in added.out) == (0, True), added
 
     synced = online("sync", "console-papers", "--wait")
@@ -74,7 +74,7 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
 def test_switch_in_prefect_pauses_a_source_until_it_is_resumed(online: Cli, server: Running, tmp_path: Path) -> None:
     (tmp_path / "papers").mkdir()
     name, remedy = "console-switched", "resume with `catchment sources resume console-switched`"
-    assert online("sources", "add", "local_files", str(tmp_path / "papers"), "--name", name, "--every", "1d").code == 0
+    assert online("add", "local_files", str(tmp_path / "papers"), "--name", name, "--every", "1d").code == 0
     runs.switch(server, "local_files", name, on=False)
 
     refused = online("sync", name)
@@ -123,11 +123,11 @@ def test_source_that_is_refused_after_its_deploy_is_undeployed(
 ) -> None:
     (tmp_path / "papers").mkdir()
     (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
-    assert online("sources", "add", "obsidian", str(tmp_path / "vault"), "--name", "console-kind").code == 0
+    assert online("add", "obsidian", str(tmp_path / "vault"), "--name", "console-kind").code == 0
     # The operator removed the entry from the file; the library still has the source.
     with SourcesFile.changing(server_home.sources_file) as file:
         file.remove("console-kind")
-    result = online("sources", "add", "local_files", str(tmp_path / "papers"), "--name", "console-kind")
+    result = online("add", "local_files", str(tmp_path / "papers"), "--name", "console-kind")
     assert (result.code, "of kind obsidian" in result.err) == (5, True)
     assert not is_deployed(server, "sync-local_files", "console-kind")
     assert online("sources", "remove", "console-kind", "--yes").code == 0

@@ -81,6 +81,7 @@ SAME: dict[str, tuple[str, str, Pick]] = {
 }
 """By command: its arguments, the address in `/api/v1`, and the part of the view there."""
 ALONE = {
+    "check": "health and doctor together",
     "doctor": "of checks that only a terminal runs, in the form of health",
     "health": "checks now, in the form of the report that /health keeps",
     "sources next": "asks the server",

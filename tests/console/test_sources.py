@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder: Path) -> None:
     said = cli(
-        *("sources", "add", "local_files", str(folder), "--name", "papers", "--every", "15m", "--priority", "high"),
+        *("add", "local_files", str(folder), "--name", "papers", "--every", "15m", "--priority", "high"),
         *("--watch", "--set", "limits.max_mb=20", "--set", "exclude=*.log", "--set", "include=[*.txt, docs/**]"),
     )
     assert said.code == 0, said
@@ -57,14 +57,14 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
 
 
 def test_a_priority_may_be_set_like_any_other_setting(cli: Cli, state: Path, folder: Path) -> None:
-    cli("sources", "add", "local_files", str(folder), "--name", "papers", "--set", "priority=high")
+    cli("add", "local_files", str(folder), "--name", "papers", "--set", "priority=high")
     assert cli("sources", "show", "papers", "--json").json["settings"]["priority"] == "high"
 
 
 def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
     (state / "logs").mkdir(parents=True)
     for own in (state, state / "logs"):
-        result = cli("sources", "add", "local_files", str(own), "--name", "papers")
+        result = cli("add", "local_files", str(own), "--name", "papers")
         assert (result.code, result.err.count("\n")) == (2, 1)
         assert "own state" in result.err
     assert cli("sources", "list", "--json").json == []
@@ -95,7 +95,7 @@ def test_a_source_that_cannot_be_is_refused_and_nothing_is_written(
     cli: Cli, state: Path, folder: Path, change: dict[str, Any], code: int, said: str
 ) -> None:
     given = {"kind": "local_files", "location": str(folder), "name": "papers", "options": [], **change}
-    result = cli("sources", "add", given["kind"], given["location"], "--name", given["name"], *given["options"])
+    result = cli("add", given["kind"], given["location"], "--name", given["name"], *given["options"])
     assert (result.code, result.out) == (code, "")
     assert said in result.err
     assert result.err.count("\n") == 1
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_answer_leaves_nothing_half_added(cli: Cli, state
         port = closed.getsockname()[1]
         with supervisor_lock(home):
             record(home, Running(port, os.getpid(), datetime.now(UTC), 0, 0, ""))
-            said = cli("sources", "add", "local_files", str(folder), "--name", "papers")
+            said = cli("add", "local_files", str(folder), "--name", "papers")
     assert (said.code, said.out, said.err.count("\n")) == (10, "", 1)
     assert cli("sources", "list", "--json").json == []
     assert cli("status", "--json").json["sources"] == []
@@ -152,7 +152,7 @@ def test_killed_add_is_completed_by_the_same_command(
 
 
 def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state: Path, folder: Path) -> None:
-    add = ("sources", "add", "local_files", str(folder), "--name", "papers")
+    add = ("add", "local_files", str(folder), "--name", "papers")
     assert cli(*add).code == 0
     before = (state / "sources.yaml").read_bytes()
     again = cli(*add, "--every", "1h")
@@ -164,7 +164,7 @@ def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state
 @pytest.mark.parametrize(
     "words",
     [
-        ("sources", "add", "local_files", ".", "--name", "papers"),
+        ("add", "local_files", ".", "--name", "papers"),
         ("sources", "remove", "notes", "--yes"),
         ("sources", "list"),
         ("config", "validate"),
@@ -257,7 +257,7 @@ def test_stopping_when_nothing_runs_is_no_error(cli: Cli) -> None:
 
 
 def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: Cli, state: Path, folder: Path) -> None:
-    given = ("sources", "add", "local_files", str(folder), "--name", "papers", "--debounce")
+    given = ("add", "local_files", str(folder), "--name", "papers", "--debounce")
     assert "--watch" in cli(*given, "5").err
     assert cli(*given, "121", "--watch").code == 2
     assert cli(*given, "5", "--watch").code == 0
@@ -282,9 +282,7 @@ def test_two_who_add_a_source_at_once_have_both_added(state: Path, folder: Path,
     Home(state).make()
     names = ("one", "two")
     with ThreadPoolExecutor() as both:
-        said = both.map(
-            lambda name: process("sources", "add", "local_files", str(folder), "--name", name, script=script), names
-        )
+        said = both.map(lambda name: process("add", "local_files", str(folder), "--name", name, script=script), names)
     assert [one.code for one in said] == [0, 0]
     assert sorted(entry.name for entry in SourcesFile.load(state / "sources.yaml").entries) == ["one", "two"]
 
@@ -304,7 +302,7 @@ def test_source_that_cannot_be_deployed_leaves_the_edits_of_others(cli: Cli, fil
         with supervisor_lock(Home(filled)):
             server.settimeout(10)
             record(Home(filled), Running(server.getsockname()[1], os.getpid(), datetime.now(UTC), 0, 0, ""))
-            result = cli("sources", "add", "local_files", str(folder), "--name", "papers")
+            result = cli("add", "local_files", str(folder), "--name", "papers")
         edited.result()
     assert (result.code, result.err.count("\n")) == (10, 1), result
     assert [entry.name for entry in SourcesFile.load(file).entries] == ["notes"]
@@ -328,7 +326,7 @@ def test_a_removal_that_was_broken_off_is_finished_by_another(
 def test_a_source_is_not_added_before_its_removal_is_done(
     cli: Cli, filled: Path, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = ("sources", "add", "obsidian", str(vault), "--name", "notes")
+    add = ("add", "obsidian", str(vault), "--name", "notes")
     with monkeypatch.context() as patch:
         patch.setattr(Purging, "items", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         assert cli("sources", "remove", "notes", "--yes").code == 130

@@ -1,4 +1,4 @@
-"""`catchment slo`, `telemetry show`, `syncs`, `backup --list`, and the retries of `quarantine stats`."""
+"""`catchment check --objectives`, `telemetry show`, `syncs`, `backup --list`, and the retries of `quarantine stats`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_slo_shows_each_objective_and_its_burns(cli: Cli) -> None:
 
 def test_wrong_objectives_are_refused_in_one_line(cli: Cli, filled: Path) -> None:
     (filled / "alerts.yaml").write_text("objectives: {syncs: {target: 2}}\n")
-    response = cli("slo")
+    response = cli("check", "--objectives")
     assert (response.code, response.err.count("\n")) == (2, 1)
     assert response.err.startswith("catchment: alerts.yaml: objectives: syncs.target: must be from 0.5")
 

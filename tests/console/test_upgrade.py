@@ -27,7 +27,7 @@ def _history(file: Path) -> list[Any]:
 def test_home_of_an_earlier_revision_keeps_documents_history_and_sources(
     cli: Cli, state: Path, vault: Path, revision: str
 ) -> None:
-    assert cli("sources", "add", "obsidian", str(vault), "--name", "notes").code == 0
+    assert cli("add", "obsidian", str(vault), "--name", "notes").code == 0
     for file in state.glob("ledger.db*"):
         file.unlink()
     kept(revision, state)

@@ -170,7 +170,7 @@ def container() -> Iterator[Container]:
 def test_image_finds_a_note_is_healthy_and_stops_in_time(container: Container) -> None:
     vault = str(PROJECT / "examples" / "vault")
     for words in (
-        ["sources", "add", "obsidian", vault, "--name", "vault"],
+        ["add", "obsidian", vault, "--name", "vault"],
         ["sync", "vault", "--wait"],
         ["search", "quorum"],
         only("HEALTHCHECK").words[1:],

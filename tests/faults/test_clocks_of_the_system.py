@@ -42,7 +42,7 @@ def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small watched vault that is synced every minute."""
     vault = tmp_path_factory.mktemp("vault") / "vault"
     generate(vault, _NOTES)
-    person("sources", "add", "obsidian", vault, "--name", _NAME, "--every", "1m", "--watch").ok()
+    person("add", "obsidian", vault, "--name", _NAME, "--every", "1m", "--watch").ok()
     until(lambda: person.source(_NAME)["documents"], lambda number: number == _NOTES)
     until(lambda: len(planned(person)), bool)
     return vault

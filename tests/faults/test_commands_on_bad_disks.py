@@ -22,7 +22,7 @@ COMMANDS: dict[str, Command] = {
     "a plan": lambda kept: ["plan", "papers", "--out", f"{kept}/plan.json"],
     "a setting": lambda _: ["sources", "set", "papers", "exclude=[*.tmp]"],
     "a pause": lambda _: ["sources", "pause", "papers"],
-    "a new source": lambda kept: ["sources", "add", "local_files", f"{kept}", "--name", "more"],
+    "a new source": lambda kept: ["add", "local_files", f"{kept}", "--name", "more"],
     "no model": lambda _: ["model", "off"],
     "a rule": lambda _: ["throttle", "set", "papers", "--per-hour", "10"],
     "an export": lambda kept: ["export", f"{kept}/library.jsonl"],
@@ -41,7 +41,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
         for n in range(6):
             (made.papers / f"{n}.md").write_text(f"# Paper {n}\n\nThe text of paper {n}.\n")
         (made.place / "kept").mkdir(parents=True)
-        assert made.command("sources", "add", "local_files", str(made.papers), "--name", "papers").code == 0
+        assert made.command("add", "local_files", str(made.papers), "--name", "papers").code == 0
         made.well("sync")
         (made.papers / "0.md").write_text("# A changed paper\n")
         made.save(made.place.parent / "before")

@@ -87,7 +87,7 @@ def test_concurrent_ups_start_one_system(
 
 def test_manual_sync_and_daily_clean_up_do_not_block_each_other(person: Person, tmp_path: Path) -> None:
     generate(tmp_path / "vault", _FEW)
-    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "few").ok()
+    person("add", "obsidian", tmp_path / "vault", "--name", "few").ok()
     with api(person.running) as client:
         query = {"deployments": {"name": {"any_": ["upkeep"]}}}
         (upkeep,) = client.post("/deployments/filter", json=query).raise_for_status().json()

@@ -59,8 +59,10 @@ def collect() -> str:
 
 
 def _help() -> Iterator[str]:
-    """Return the help text of each command with the texts of its parameters."""
+    """Return the help text of each listed command with the texts of its parameters."""
     for path, command in walk(typer.main.get_command(application()), "catchment"):
+        if command.hidden:
+            continue
         parameters = [f"{max(one.opts, key=len)}: {one.help}" for one in command.params]
         yield "\n".join([f"== {path} --help", inspect.cleandoc(command.help), *parameters])
 

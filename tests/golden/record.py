@@ -228,16 +228,15 @@ def _is_list(one: Any) -> bool:
 
 
 def commands() -> dict[str, Any]:
-    """Return every visible command with its arguments in order and its visible options by their longest spelling."""
+    """Return every command, also those with new words, with its arguments and its visible options by their longest spelling."""
     return {path: _describe(command) for path, command in walk(typer.main.get_command(application()), "catchment")}
 
 
 def walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Return a command and all visible commands below it, by their paths."""
+    """Return a command and all commands below it, by their paths."""
     yield path, command
     for name, part in getattr(command, "commands", {}).items():
-        if not part.hidden:
-            yield from walk(part, f"{path} {name}")
+        yield from walk(part, f"{path} {name}")
 
 
 def _describe(command: Any) -> dict[str, Any]:

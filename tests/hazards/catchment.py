@@ -36,7 +36,7 @@ class Catchment:
         with Peak(self._person.running.worker_pid, look=True, since_now=True) as peak:
             listed = self._person("sources", "list", "--json").ok().json
             if folder.name not in {source["standing"]["name"] for source in listed}:
-                self._person("sources", "add", "local_files", folder, "--name", folder.name).ok()
+                self._person("add", "local_files", folder, "--name", folder.name).ok()
             result = self._person("sync", folder.name, "--wait")
         return Took(result.code, time.monotonic() - begun, peak.mb)
 

@@ -32,7 +32,7 @@ class Disks:
         folder = self.folder / name / "notes"
         few(folder)
         library = Library(Person(self.folder / name / "home"), folder)
-        library.person("sources", "add", "local_files", folder, "--name", _NAME).ok()
+        library.person("add", "local_files", folder, "--name", _NAME).ok()
         with upright(library.person):
             library.person.sync(_NAME)
         return library
@@ -67,7 +67,7 @@ def full_when_a_source_is_added(at: Disks) -> Verdict:
     few(at.folder / "full" / "notes")
     verdict = Verdict()
     with small_disk(at.folder / "full" / "home") as person:
-        adding = ("sources", "add", "local_files", at.folder / "full" / "notes", "--name", _NAME)
+        adding = ("add", "local_files", at.folder / "full" / "notes", "--name", _NAME)
         person("sources", "list").ok()
         fill = person.home / "fill"
         within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
@@ -85,7 +85,7 @@ def full_in_the_middle(at: Disks) -> Verdict:
     generate(vault, _NOTES)
     verdict = Verdict()
     with small_disk(at.folder / "filling" / "home") as person, upright(person):
-        person("sources", "add", "obsidian", vault, "--name", _NAME).ok()
+        person("add", "obsidian", vault, "--name", _NAME).ok()
         result = person("sync", _NAME, "--wait")
         verdict.expect("full" in result.err, f"ended with {result.code} and does not say why")
         within(person, "mount", "-o", "remount,size=400m", str(person.home))
@@ -141,7 +141,7 @@ def _full_around(
 
 
 def _fill_and_make_room(person: Person, folder: str, notes: Path, verdict: Verdict) -> None:
-    person("sources", "add", "local_files", notes, "--name", _NAME).ok()
+    person("add", "local_files", notes, "--name", _NAME).ok()
     fill = person.home / folder / "fill"
     within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
     result = person("sync", _NAME, "--wait")
@@ -165,7 +165,7 @@ def read_only(at: Disks) -> Verdict:
     few(at.folder / "fixed" / "notes")
     verdict = Verdict()
     with small_disk(at.folder / "fixed" / "home") as person:
-        person("sources", "add", "local_files", at.folder / "fixed" / "notes", "--name", _NAME).ok()
+        person("add", "local_files", at.folder / "fixed" / "notes", "--name", _NAME).ok()
         within(person, "mount", "-o", "remount,ro", str(person.home))
         result = person("sources", "pause", _NAME)
         verdict.expect(result.code in (1, 3, 10) and len(result.err.splitlines()) == 1, f"{result.code}: {result.err}")

@@ -60,7 +60,7 @@ class Account:
         """Add the mailbox as a source."""
         where = ["imap", f"{USER}@{host}:{self.proxy.port}", "--name", box.name, "--consent"]
         settings = ["--set", "security=none", "--set", f"include=[{box.name}, {box.name}/*]"]
-        self.person("sources", "add", *where, *settings, "--secret", "password=env:MAIL_PASSWORD").ok()
+        self.person("add", *where, *settings, "--secret", "password=env:MAIL_PASSWORD").ok()
 
     @contextmanager
     def harm(self, harm: Callable[[Exchange], None]) -> Iterator[None]:

@@ -72,7 +72,7 @@ class Host:
 
     def _add(self, name: str, address: str, include: str, token: Path) -> None:
         where = ["github", f"{address}/ada/{name}", "--name", name, "--set", include, "--consent"]
-        self.person("sources", "add", *where, "--secret", f"token=file:{token}").ok()
+        self.person("add", *where, "--secret", f"token=file:{token}").ok()
         self.person.sync(name)
 
 

@@ -26,7 +26,7 @@ class Internet:
     def source(self, name: str, host: Host, address: str, *settings: str) -> Pages:
         """Add and sync a source of an address of this host."""
         options = [option for setting in ("every_seconds=0.05", *settings) for option in ("--set", setting)]
-        self.person("sources", "add", "web", address, "--name", name, "--consent", *options).ok()
+        self.person("add", "web", address, "--name", name, "--consent", *options).ok()
         self.person.sync(name)
         return Pages(name, self.person, host)
 

@@ -117,7 +117,7 @@ def _begin_alone(person: Person, folder: Path) -> tuple[Any, list[dict[str, Any]
     """Sync a folder in a home with a SQLite ledger and a separate server; return its proof and the hits of a search."""
     _write_notes(folder / "attic-0")
     person("model", "off").ok()
-    person("sources", "add", "local_files", folder / "attic-0", "--name", "attic-0").ok()
+    person("add", "local_files", folder / "attic-0", "--name", "attic-0").ok()
     person("up", "--detach").ok()
     person.sync("attic-0")
     found = person("prove", "attic-0", "--json").ok().json, _hits(person)
@@ -146,7 +146,7 @@ def _publish(web: SmallWeb, name: str, seconds: float = 0) -> str:
 
 
 def _adding_feed(name: str, address: str) -> list[str]:
-    return ["sources", "add", "web", address, "--name", name, "--set", "every_seconds=0.05", "--consent"]
+    return ["add", "web", address, "--name", name, "--set", "every_seconds=0.05", "--consent"]
 
 
 def _hits(person: Person, *filters: str) -> list[dict[str, Any]]:
@@ -162,7 +162,7 @@ def _add_sources(library: Library, dovecot: Dovecot) -> None:
         block = {"name": "mail", "block_type_id": kind, "block_schema_id": schema, "data": {"value": PASSWORD}}
         client.post("/block_documents/", json=block).raise_for_status()
     account = f"{USER}@127.0.0.1:{dovecot.port}"
-    mail = ["sources", "add", "imap", account, "--name", "mail", "--set", "security=none", "--consent"]
+    mail = ["add", "imap", account, "--name", "mail", "--set", "security=none", "--consent"]
     anywhere = [[*mail, "--secret", "password=block:mail"]]
     for name in _FEEDS:
         anywhere.append(_adding_feed(name, _publish(library.web, name)))
@@ -176,7 +176,7 @@ def _add_sources(library: Library, dovecot: Dovecot) -> None:
                 kind = "local_files" if number % 3 else "obsidian"
                 _write_notes(host.folder / name)
                 (host.folder / name / ".obsidian").mkdir()
-                host.person("sources", "add", kind, host.folder / name, "--name", name).ok()
+                host.person("add", kind, host.folder / name, "--name", name).ok()
 
     with ThreadPoolExecutor() as both:
         list(both.map(add, library.hosts))

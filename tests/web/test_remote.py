@@ -125,7 +125,7 @@ def test_silent_process_costs_a_search_only_the_time_for_a_sign_of_life(
         assert main(["search", "girder"]) == 0
     output = capsys.readouterr()
     assert "Girder.md" in output.out
-    assert output.err == "searched by words only; page: no response; see `catchment health`\n"
+    assert output.err == "searched by words only; page: no response; see `catchment check`\n"
 
 
 def test_answer_of_a_live_process_is_awaited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def require_current(store: Store) -> None:
         with store.read() as reading:
             revision = revision_of(reading)
     if revision is None:
-        raise NotFound("ledger: none yet; add a source with `catchment sources add` first")
+        raise NotFound("ledger: none yet; add a source with `catchment add` first")
     if is_older(revision):
         raise SchemaMismatch(
             f"ledger: revision {revision} is older than revision {schema.REVISION} of the program; "

@@ -195,7 +195,7 @@ def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iter
         text = f"no item was finished in {_STUCK // _MINUTE} minutes"
     else:
         return
-    yield _of_source("sync", source.name, text, "catchment doctor --mend", ReasonCode.SYNC_STUCK)
+    yield _of_source("sync", source.name, text, "catchment check --mend", ReasonCode.SYNC_STUCK)
 
 
 def _worked(ledger: Ledger, source: Source, now: datetime) -> bool:

@@ -37,7 +37,7 @@ def person(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A user with a folder `pumps` in the library."""
     folder = tmp_path_factory.mktemp("pumps")
     (folder / "pump.txt").write_bytes(SHARED)
-    person("sources", "add", "local_files", folder, "--name", "pumps").ok()
+    person("add", "local_files", folder, "--name", "pumps").ok()
     person.sync("pumps")
     yield person
     for name in ("pumps", "letters"):
@@ -78,7 +78,7 @@ def found(person: Person, words: str) -> list[str]:
 
 def test_mail_is_read_only_with_consent(person: Person, dovecot: Dovecot) -> None:
     account = f"{USER}@127.0.0.1:{dovecot.port}"
-    add = ["sources", "add", "imap", account, "--name", "letters", "--set", "security=none", "--watch"]
+    add = ["add", "imap", account, "--name", "letters", "--set", "security=none", "--watch"]
     add += ["--secret", "password=env:MAIL_PASSWORD"]
     person(*add).refused(5, "--consent")
     assert "letters" not in [source["name"] for source in person("status", "--json").ok().json["sources"]]

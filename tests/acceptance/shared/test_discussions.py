@@ -60,7 +60,7 @@ def repo(hub: GitHubServer) -> Repo:
 
 def adding(proxy: Proxy, name: str) -> list[str]:
     parts = "include=[issues, pulls, releases]"
-    return ["sources", "add", "github", f"{proxy.address}/ada/weir", "--name", name, "--set", parts, "--consent"]
+    return ["add", "github", f"{proxy.address}/ada/weir", "--name", name, "--set", parts, "--consent"]
 
 
 def items(person: Person, words: str) -> list[str]:

@@ -53,7 +53,7 @@ def folder(person: Person, tmp_path: Path) -> Path:
     folder = tmp_path / tmp_path.name
     folder.mkdir()
     _write(folder, 1, "The keeper trims wick")
-    person("sources", "add", "local_files", folder, "--name", folder.name).ok()
+    person("add", "local_files", folder, "--name", folder.name).ok()
     person.sync(folder.name)
     until(lambda: _is_complete(person))
     until(lambda: _active(person) == [])
@@ -107,7 +107,7 @@ def test_sync_requests_no_run_while_embedding_is_paused_or_off(person: Person, f
 def test_cancelled_run_shows_progress_and_the_next_continues(person: Person, tmp_path: Path) -> None:
     until(lambda: _active(person) == [])
     generate(tmp_path / "vault", 400)
-    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "long-embed").ok()
+    person("add", "obsidian", tmp_path / "vault", "--name", "long-embed").ok()
     person.sync("long-embed")
     name = re.compile(r"embed: [\d,]+ of [\d,]+ passages, \d+ (s|min) left")
     run = until(lambda: _requested(person)[0], lambda run: name.fullmatch(run["name"]))
@@ -131,7 +131,7 @@ def test_killed_embedding_process_is_followed_by_a_run_that_completes(person: Pe
     until(lambda: _active(person) == [])
     before = len(_requested(person))
     generate(tmp_path / "vault", 150)
-    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "killed-embed").ok()
+    person("add", "obsidian", tmp_path / "vault", "--name", "killed-embed").ok()
     person.sync("killed-embed")
     process = until(lambda: _embedding_process(person))
     until(lambda: not process.is_running() or _meaning(person)["done"] > 0)

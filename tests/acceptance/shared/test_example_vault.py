@@ -20,7 +20,7 @@ _IMAGES = {".jpg", ".png"}
 @pytest.fixture(scope="module")
 def synced(person: Person) -> Person:
     """A user after adding the example vault as `example` and syncing it."""
-    person("sources", "add", "obsidian", PROJECT / "examples" / "vault", "--name", "example").ok()
+    person("add", "obsidian", PROJECT / "examples" / "vault", "--name", "example").ok()
     person.sync("example")
     return person
 

@@ -43,7 +43,7 @@ def rounds(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
     for name, text in _NOTES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    person("sources", "add", "obsidian", root, "--name", "identity").ok()
+    person("add", "obsidian", root, "--name", "identity").ok()
     person.sync("identity")
     before = person.documents("identity")
     _change(root)
@@ -138,7 +138,7 @@ def test_emptied_root_deletes_no_documents_without_approval(person: Person, tmp_
     elsewhere.mkdir()
     for number in range(12):
         (root / f"note {number}.md").write_text(f"# Note {number}\n\nTidewater {number}.\n")
-    person("sources", "add", "obsidian", root, "--name", "emptied").ok()
+    person("add", "obsidian", root, "--name", "emptied").ok()
     person.sync("emptied")
     documents = person.documents("emptied")
 
@@ -174,7 +174,7 @@ def test_missing_root_deletes_no_documents_and_pauses_the_source(person: Person,
     root = tmp_path / "disk"
     root.mkdir()
     (root / "log.md").write_text("# Log\n\nThe windlass creaks.\n")
-    person("sources", "add", "local_files", root, "--name", "unmounted").ok()
+    person("add", "local_files", root, "--name", "unmounted").ok()
     person.sync("unmounted")
     root.rename(tmp_path / "not mounted")
     person("sync", "unmounted", "--wait")

@@ -43,7 +43,7 @@ def person(person: Person, dovecot: Dovecot) -> Iterator[Person]:
 
 def _adding(dovecot: Dovecot, name: str) -> list[str]:
     account = f"{USER}@127.0.0.1:{dovecot.port}"
-    return ["sources", "add", "imap", account, "--name", name, "--set", "security=none", "--consent"]
+    return ["add", "imap", account, "--name", name, "--set", "security=none", "--consent"]
 
 
 def items(person: Person, words: str) -> list[str]:
@@ -128,7 +128,7 @@ def test_refused_login_pauses_the_source_and_names_the_remedy(person: Person, do
 
 
 def test_failed_addition_of_an_account_reports_the_reason(person: Person, dovecot: Dovecot) -> None:
-    add = ["sources", "add", "imap"]
+    add = ["add", "imap"]
     person(*add, "nobody", "--name", "no").refused(2, "user@host")
     person(*add, "ada@mail.example.org", "--name", "no", "--set", "security=none").refused(2)
     person(*add, "ada@mail.example.org", "--name", "no").refused(2, "--secret password=env:VARIABLE")
@@ -139,7 +139,7 @@ def test_failed_addition_of_an_account_reports_the_reason(person: Person, doveco
 def test_pdf_in_mail_and_on_disk_is_parsed_once(person: Person, dovecot: Dovecot, tmp_path: Path) -> None:
     plan = pdf("The weir was rebuilt with larch. " * 3_000)
     (tmp_path / "weir.pdf").write_bytes(plan)
-    person("sources", "add", "local_files", tmp_path, "--name", "drawings").ok()
+    person("add", "local_files", tmp_path, "--name", "drawings").ok()
     assert person.sync("drawings")["parsed"] == 1
     with dovecot.person() as mine:
         mine.create_folder("Plans")

@@ -48,13 +48,13 @@ def host(tmp_path_factory: pytest.TempPathFactory, work: Repository) -> Iterator
 def copied(person: Person, host: GitHost) -> str:
     """Return the name of the source for the hosted repository, which was synced."""
     location = f"{host.address}/ada/weir"
-    person("sources", "add", "github", location, "--name", "copied", "--set", "include=[code]", "--consent").ok()
+    person("add", "github", location, "--name", "copied", "--set", "include=[code]", "--consent").ok()
     assert person.sync("copied")["succeeded"] == 2
     return "copied"
 
 
 def test_local_clone_is_read_without_network_access(person: Person, work: Repository) -> None:
-    said = person("sources", "add", "github", work.path, "--name", "clone").ok()
+    said = person("add", "github", work.path, "--name", "clone").ok()
     assert "weir: clone at " in said.out
     figures = person.sync("clone")
     assert (figures["succeeded"], figures["skipped"], figures["masked"]) == (2, 1, 1)
@@ -98,7 +98,7 @@ def test_logs_contain_neither_mirror_path_nor_git_arguments(person: Person, copi
 
 def test_mirror_is_removed_with_its_source(person: Person, host: GitHost) -> None:
     location = f"{host.address}/ada/weir"
-    person("sources", "add", "github", location, "--name", "short", "--set", "include=[code]", "--consent").ok()
+    person("add", "github", location, "--name", "short", "--set", "include=[code]", "--consent").ok()
     person.sync("short")
     assert (person.home / "copies/short").is_dir()
     person("sources", "remove", "short", "--yes").ok()

@@ -49,7 +49,7 @@ def test_busy_machine_limits_concurrent_runs_and_completes_them(person: Person, 
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "note.md").write_text("# A willow")
-    person("sources", "add", "local_files", folder, "--name", "beside").ok()
+    person("add", "local_files", folder, "--name", "beside").ok()
 
     with _busy_machine():
         # The limit may have been reduced earlier; this test checks that the reduction is visible and reported.
