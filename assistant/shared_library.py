@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS = 10.0
-"""Time limit of a transaction."""
+"""Time limit of a search, and of a transaction. Assistants wait longer than people."""
 _SIMILAR = 20
 _REPLIES = 50
 """Later messages of a conversation that are read with a message."""
@@ -58,7 +58,7 @@ class AssistantLibrary:
         ledger, _ = self._open()
         shared = self._sources(ledger)
         results = self._results(ledger, shared, arguments)
-        note = results.notice or (results.meaning_off and f"searched by words only; {results.meaning_off}")
+        note = "; ".join(filter(None, (results.notice, *results.missing))) or None
         end = arguments.offset + len(results.hits) if results.hits else results.total
         entries = self._sharing.shared()
         hits = [self._hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
@@ -98,11 +98,13 @@ class AssistantLibrary:
 
     def related(self, arguments: answers.RelatedArguments) -> answers.RelatedAnswer:
         """Return the documents related to a document, of shared sources only."""
+        from catchment.ledger import time_limit
         from catchment.views.documents import related
 
         ledger, meaning = self._open()
         shown = self._document(ledger, arguments.document)
-        neighbours = related(ledger, shown, meaning, _SIMILAR)
+        with time_limit(_SECONDS):
+            neighbours = related(ledger, shown, meaning, _SIMILAR)
         part, position = _page(neighbours.documents, arguments)
         return answers.RelatedAnswer(
             document=shown.document,
@@ -227,13 +229,15 @@ class AssistantLibrary:
 
     def _results(self, ledger: Ledger, only: Collection[str], arguments: answers.SearchArguments) -> Results:
         from catchment.search import remote
-        from catchment.search.search import search_without_meaning
+        from catchment.search.search import search
 
         now, limit, offset = datetime.now().astimezone(), arguments.limit, arguments.offset
         try:
-            return remote.search(self._home, arguments.query, now, limit=limit, offset=offset, only=only)
+            return remote.search(
+                self._home, arguments.query, now, limit=limit, offset=offset, only=only, seconds=_SECONDS
+            )
         except PageSilent as silent:
-            return search_without_meaning(ledger, arguments.query, now, str(silent), limit=limit, offset=offset)
+            return search(ledger, arguments.query, now, meaning_off=str(silent), limit=limit, offset=offset)
 
     def _hit(self, hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
         from catchment.search.language import STATES

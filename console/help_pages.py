@@ -15,8 +15,6 @@ from console import render
 _INTEGER: Final = 2**63 - 1
 _RANGE: Final = re.compile(r"(-?\d+)?(?:<=)?x(?:<=(\d+))?(?:>=(-?\d+))?")
 _SHORTEST_LINE: Final = 20
-_TYPED: Final = "typed"
-"""Key of the arguments in the context of a command."""
 _EXAMPLES: Final = re.compile(r"^(?=Examples?:)", re.MULTILINE)
 
 
@@ -45,12 +43,12 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, as typer does, and keep them for the help page."""
-        ctx.meta[_TYPED] = list(args)
+        ctx.meta["typed"] = list(args)
         return list(super().parse_args(ctx, args))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_parameters(self, ctx, formatter)
-        if self.name == "add" and (rows := _settings(ctx.meta[_TYPED])):
+        if self.name == "add" and (rows := _settings(ctx.meta["typed"])):
             with formatter.section(render.paint("Settings (--set KEY=VALUE; references to secrets: --secret)", "bold")):
                 formatter.write_dl(rows)
 
@@ -201,11 +199,10 @@ def _settings(typed: list[str]) -> list[tuple[str, str]]:
     settings = connector_class(kind).settings
     rows = [row for row in settings.model_construct().rows() if not row.is_fixed]
     rows.sort(key=lambda row: row.key.partition(".")[0] in SourceSettings.model_fields)
-    return [(row.key, f"{row.meaning}{_default(row.value)}") for row in rows]
-
-
-def _default(value: object) -> str:
-    return f". Default: {str(value).lower() if isinstance(value, bool) else value}." if value not in (None, ()) else "."
+    return [
+        (row.key, row.meaning or "" if row.value in (None, ()) else f"{row.meaning}. Default: {row.value}")
+        for row in rows
+    ]
 
 
 def _record(names: str, text: str) -> tuple[str, str]:

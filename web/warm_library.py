@@ -17,6 +17,7 @@ from catchment.ledger import Incident, Ledger, time_limit
 from catchment.runtime.home import Home
 from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related as near
+from catchment.search.remote import SECONDS
 from catchment.search.results import Hit, Lanes, Results
 from catchment.search.search import search
 from catchment.telemetry.catalogue import SEARCH
@@ -25,7 +26,7 @@ from catchment.views.documents import NEAREST, RelatedView, related
 from catchment.views.resolver import Settings
 
 _READ_SECONDS = 4.0
-"""Time limit of a search: less than a client waits, so that it does not search again by itself."""
+"""Time limit of a transaction; of a search, the request has it."""
 _LOAD_SECONDS = 120.0
 """Time limit of the transaction that reads the vectors: five seconds for a million, and longer on a busy machine."""
 _AT_ONCE = 3
@@ -42,7 +43,7 @@ T = TypeVar("T")
 class SearchRequest:
     """The parameters of `catchment.search.search.search`. `now` defaults to the present, in the time zone of this process.
 
-    `only`: the names of the sources to search, as if there were no others; None: all.
+    `only`: the names of the sources to search, as if there were no others; None: all. `seconds`: the time limit.
     """
 
     text: str
@@ -52,6 +53,7 @@ class SearchRequest:
     lanes: Lanes = Lanes.BOTH
     now: AwareDatetime | None = None
     only: frozenset[str] | None = None
+    seconds: Annotated[float, Field(gt=0, le=60)] = SECONDS
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
@@ -106,28 +108,30 @@ class WarmLibrary:
         """Return the results of a search. Raises BadInput if the query has an error."""
         ledger, meaning = self._open_library() if request.only is None else self._open_sources(request.only)
         start = time.monotonic()
-        with time_limit(_READ_SECONDS):
-            results = search(
-                ledger,
-                request.text,
-                request.now or datetime.now().astimezone(),
-                meaning=meaning,
-                lanes=request.lanes,
-                limit=request.limit,
-                offset=request.offset,
-                by_conversation=request.by_conversation,
-            )
+        results = search(
+            ledger,
+            request.text,
+            request.now or datetime.now().astimezone(),
+            meaning=meaning,
+            lanes=request.lanes,
+            limit=request.limit,
+            offset=request.offset,
+            by_conversation=request.by_conversation,
+            seconds=request.seconds,
+        )
         self.tally.add(SEARCH, time.monotonic() - start)
         return results
 
     def related(self, request: RelatedRequest) -> RelatedView:
         """Return the documents related to a document. Raises NotFound."""
         ledger, meaning = self._open_library()
-        return related(ledger, ledger.library.document(request.document), meaning, request.limit)
+        with time_limit(_READ_SECONDS):
+            return related(ledger, ledger.library.document(request.document), meaning, request.limit)
 
     def near(self, content_id: int, limit: int) -> list[Hit]:
         """Return the documents whose meaning is nearest to a content. Raises MeaningOff without embeddings."""
-        return near(*self._open_library(), content_id, limit)
+        with time_limit(_READ_SECONDS):
+            return near(*self._open_library(), content_id, limit)
 
     def warm(self) -> bool:
         """Load the model and the vectors. Returns whether search by meaning is possible; else `meaning_off` has the reason."""
@@ -172,10 +176,7 @@ class WarmLibrary:
         _, meaning = self._open_library()
         with self._lock:
             if self._limited is None or self._limited[0] != names:
-                ledger, vectors = (
-                    Ledger.inspect(self._home, seconds=seconds, only=names)
-                    for seconds in (_READ_SECONDS, _LOAD_SECONDS)
-                )
+                ledger, vectors = (Ledger.inspect(self._home, seconds=_LOAD_SECONDS, only=names) for _ in range(2))
                 self._limited = names, ledger, MeaningIndex(vectors, meaning)
             return self._limited[1:]
 

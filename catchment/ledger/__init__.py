@@ -17,7 +17,7 @@ from catchment.errors import CatchmentError, Refused
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.admin.migrations import Migrated
-from catchment.ledger.db.connections import outside_time_limit, sqlite_file, time_limit, without_password
+from catchment.ledger.db.connections import sqlite_file, time_left, time_limit, without_password
 from catchment.ledger.db.database import Store, from_micros, make_file, to_micros
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.folding import Folded, plain_words, word_pattern

@@ -27,6 +27,8 @@ from catchment.runtime.reports.record_json import from_json
 _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""
 _ANSWER_SECONDS = 5.0
+_TRANSFER_SECONDS = 1.0
+"""Wait beyond the time limit of a query."""
 _OK = 200
 TOO_LONG = 504
 """Status of the response to a query that was stopped at its time limit."""
@@ -113,12 +115,12 @@ def act(home: Home, action: str, fields: Mapping[str, Any]) -> Any:
     return _ask(home, "POST", f"/actions/{action}", lambda answer: answer["result"], fields)
 
 
-def post(home: Home, path: str, query: Mapping[str, Any], kind: type[T]) -> T:
-    """Return the answer of the web process to a query.
+def post(home: Home, path: str, query: Mapping[str, Any], kind: type[T], seconds: float) -> T:
+    """Return the answer of the web process to a query, for which it may take so long.
 
     Raises BadInput if the query is invalid, TookTooLong if it was stopped, PageSilent if there is no answer.
     """
-    return _ask(home, "POST", path, partial(from_json, kind), query, _ERRORS)
+    return _ask(home, "POST", path, partial(from_json, kind), query, _ERRORS, seconds + _TRANSFER_SECONDS)
 
 
 def _ask(
@@ -128,11 +130,12 @@ def _ask(
     decode: Callable[[Any], T],
     query: Mapping[str, Any] | None = None,
     errors: Mapping[int, type[CatchmentError]] = MappingProxyType({}),
+    seconds: float = _ANSWER_SECONDS,
 ) -> T:
     # An answer may take seconds. Asking first whether the process is live keeps a silent one from costing all of them.
     _request(home, "GET", "/live", _LIVE_SECONDS)
     body = None if query is None else json.dumps(query).encode()
-    status, content = _request(home, method, f"/api/v1{path}", _ANSWER_SECONDS, body)
+    status, content = _request(home, method, f"/api/v1{path}", seconds, body)
     error = errors.get(status)
     if status != _OK and error is None:
         raise PageSilent(f"page: failed with status {status}; see `catchment logs web`")

@@ -247,15 +247,18 @@ def _known(name: str, value: str, among: Iterable[str]) -> None:
         raise BadInput(f"{name}:{value} is not known; {remedy}")
 
 
-def nearest_name(condition: Filter, names: Iterable[str], sources: Collection[str]) -> str | None:
+def nearest_name(condition: Filter, names: Collection[str], sources: Collection[str]) -> str | None:
     """Return the most similar tag or folder, as a filter; or the source that `in:` names instead of a folder."""
     name = condition.values[0].lower()
     if condition.name is FilterName.IN and (source := {each.lower(): each for each in sources}.get(name)):
         return f"{FilterName.SOURCE}:{source}"
-    close = get_close_matches(name, names, 1)
-    if not close:
+    # A person may know only the last part of "water/flood".
+    wholes = {each.rpartition("/")[2]: each for each in names}
+    wholes |= {each: each for each in names}
+    if not (close := get_close_matches(name, wholes, 1)):
         return None
-    return f'{condition.name}:"{close[0]}"' if " " in close[0] else f"{condition.name}:{close[0]}"
+    whole = wholes[close[0]]
+    return f'{condition.name}:"{whole}"' if " " in whole else f"{condition.name}:{whole}"
 
 
 def _span(name: str, value: str, now: datetime) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+MEANING_LATE = "search by meaning: not finished in time"
+
 
 class Lanes(StrEnum):
     """The ways to search that take part."""
@@ -114,6 +116,7 @@ class Results:
         is_partial: Documents with some of the words are hits: of a sentence, or because none has all. The total says little.
         meaning_off: Why meaning did not take part although it should have; None if it did.
         incomplete: Names of sources with passages that are not searched by meaning yet.
+        late: The parts of the search that took too long and are missing, such as "search by words".
     """
 
     hits: list[Hit]
@@ -123,11 +126,22 @@ class Results:
     meaning_off: str | None = None
     is_capped: bool = False
     incomplete: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
 
     @property
     def corrected(self) -> list[Word]:
         """The words that have corrections."""
         return [word for word in self.understood.words if word.corrections]
+
+    @property
+    def missing(self) -> list[str]:
+        """What the hits may lack: parts that took too long or no part, and sources that are not complete yet."""
+        lines = [f"{part}: not finished in time" for part in self.late]
+        if self.meaning_off:
+            lines.append(f"searched by words only; {self.meaning_off}")
+        if self.incomplete:
+            lines.append(f"search by meaning: not complete yet for {', '.join(self.incomplete)}")
+        return lines
 
     @property
     def notice(self) -> str:
@@ -137,7 +151,7 @@ class Results:
             problem = "excludes words only" if understood.excluded else "has no words"
             return f"nothing to search for: the query {problem}; example: leak tag:water after:2025"
         if understood.unknown:
-            return f"no document is found by {' or '.join(understood.unknown)}"
+            return f"{', '.join(understood.unknown)}: not known; no document has such a tag or folder"
         if self.corrected and self.hits:
             replacements = (
                 f"{' or '.join(word.corrections)} {'as well as' if word.count else 'instead of'} {word.text}"

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catchment.errors import BadInput, MeaningOff
+from catchment.errors import BadInput, MeaningOff, TookTooLong
 from catchment.ledger import (
     OFF,
     FilterName,
@@ -26,12 +27,13 @@ from catchment.ledger import (
     Term,
     plain_words,
     storable_text,
+    time_left,
     time_limit,
 )
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
-from catchment.search.results import Lanes, Results, Understood
+from catchment.search.results import MEANING_LATE, Lanes, Results, Understood
 from catchment.search.search_plan import NEAR_ALONE, SearchPlan, any_word
 from catchment.search.task_search import find_tasks, wants_tasks
 from catchment.search.widened_query import WidenedQuery, understand
@@ -51,7 +53,9 @@ _SHORT = 40
 489 were shorter, and of the answers to 106 none."""
 _ALL = 2**31
 SECONDS = 10.0
-"""Time limit of a search, with all its attempts."""
+_WIDENING, _LANE = 0.4, 0.75
+"""Shares of the time that is left: of the widening of the query, and of each lane, so that its results can be shown."""
+_WORDS, _FORMS = "search by words", "word forms and corrections"
 _LONGEST = 2_000
 """Maximum characters of a query for the search by meaning."""
 
@@ -62,32 +66,42 @@ def search(
     now: datetime,
     *,
     meaning: MeaningIndex | None = None,
+    meaning_off: str | None = None,
     lanes: Lanes = Lanes.BOTH,
     limit: int = 20,
     offset: int = 0,
     by_conversation: bool = False,
+    seconds: float = SECONDS,
 ) -> Results:
     """Return the documents that match a query in the language of `language.parse`, best first.
 
     Args:
         now: Aware, in the time zone of the person.
         meaning: Searches also by meaning; without it, only by words.
+        meaning_off: Why there is none. The results have it if the meaning would be searched.
         lanes: Only by words, or only by meaning. Raises MeaningOff if only by meaning is impossible.
         by_conversation: Return only the best message of each conversation.
+        seconds: Time limit of the search. The results lack what takes longer, and say so.
 
-    Raises BadInput for a query that cannot be understood, TookTooLong after `SECONDS`.
+    Raises BadInput for a query that cannot be understood, TookTooLong if nothing is found in time.
     """
-    with time_limit(SECONDS):
+    with time_limit(seconds):
         text = storable_text(text)
         sources = ledger.sources.all()
         kinds = {source.name: source.kind for source in sources}
         typed = parse(text, kinds, now)
-        unknown = tuple(_unknown(ledger, typed, kinds))
+        unknown, late = tuple[str, ...](), tuple[str, ...]()
+        with suppress(TookTooLong), time_limit(_WIDENING * time_left()):
+            unknown = tuple(_unknown(ledger, typed, kinds))
         excluded = tuple(term.text for term in typed.unwanted)
         is_listing = (typed.filters or typed.newest_first) and (excluded or not without_filters(text).strip())
         if not typed.wanted and not is_listing:
             return Results([], 0, Understood((), excluded, ()))
-        widened = understand(typed, ledger.vocabulary)
+        try:
+            with time_limit(_WIDENING * time_left()):
+                widened = understand(typed, ledger.vocabulary)
+        except TookTooLong:
+            widened, late = understand(typed, None), (_FORMS,)
         understood = Understood(
             widened.words, excluded, written(text), is_sentence=widened.is_sentence, unknown=unknown
         )
@@ -99,19 +113,14 @@ def search(
         is_on = meaning is not None and (lanes is not Lanes.BOTH or ledger.embeddings.setting != OFF)
         plan = SearchPlan(widened, sentence(text), lanes, has_meaning=is_on)
         results = _Run(ledger, plan, understood, limit, offset, by_conversation).results(meaning)
-        if meaning is None or results.understood.meaning is None:
-            return results
-        visible = {source.name for source in sources}
-        return replace(results, incomplete=tuple(name for name in meaning.lacking() if name in visible))
-
-
-def search_without_meaning(
-    ledger: Ledger, text: str, now: datetime, reason: str, *, limit: int, offset: int, by_conversation: bool = False
-) -> Results:
-    """Search by words, because the meaning cannot be searched. The results have the reason if it would have been."""
-    results = search(ledger, text, now, lanes=Lanes.WORDS, limit=limit, offset=offset, by_conversation=by_conversation)
-    is_on = ledger.embeddings.setting != OFF and ledger.embeddings.searched() is not None
-    return replace(results, meaning_off=reason) if is_on and results.understood.words else results
+        results = replace(results, late=late + results.late)
+        if meaning is not None and results.understood.meaning is not None:
+            with suppress(TookTooLong):
+                incomplete = tuple(name for name in meaning.lacking() if name in kinds)
+                results = replace(results, incomplete=incomplete)
+        if meaning_off and understood.words and ledger.embeddings.setting != OFF and ledger.embeddings.searched():
+            results = replace(results, meaning_off=meaning_off)
+        return results
 
 
 def _unknown(ledger: Ledger, typed: Query, kinds: Mapping[str, str]) -> Iterator[str]:
@@ -138,18 +147,34 @@ class _Run:
     by_conversation: bool
 
     def results(self, meaning: MeaningIndex | None) -> Results:
-        """Return the page. Raises MeaningOff if only the meaning may be searched, and cannot be."""
-        plan = self.plan
-        by_words, is_partial = self._by_words() if plan.uses_words else (Ranking([], 0), False)
-        if meaning is None or not plan.uses_meaning:
-            return self._page(by_words, self.understood, is_partial)
-        try:
-            by_meaning = self._by_meaning(meaning, by_words.ranked[:DEPTH])
-            chance = meaning.chance
-        except MeaningOff as off:
-            if plan.lanes is Lanes.MEANING:
-                raise
-            return self._page(by_words, self.understood, is_partial, str(off))
+        """Return the page, of the lanes that end in time.
+
+        Raises MeaningOff if only the meaning may be searched, and cannot be, TookTooLong if no lane ends in time.
+        """
+        plan, ranking, is_partial, late = self.plan, Ranking([], 0), False, None
+        understood, meaning_off = self.understood, None
+        if plan.uses_words:
+            try:
+                with time_limit(_LANE * time_left()):
+                    ranking, is_partial = self._by_words()
+            except TookTooLong as error:
+                late = error
+        if meaning is not None and plan.uses_meaning:
+            try:
+                with time_limit(_LANE * time_left()):
+                    ranking, understood = self._joined(meaning, ranking, is_partial=is_partial)
+            except (MeaningOff, TookTooLong) as off:
+                if plan.lanes is Lanes.MEANING:
+                    raise
+                meaning_off = str(off) if isinstance(off, MeaningOff) else MEANING_LATE
+        if late and understood.meaning is None:
+            raise late
+        results = self._page(ranking, understood, is_partial, meaning_off)
+        return replace(results, late=(_WORDS,)) if late else results
+
+    def _joined(self, meaning: MeaningIndex, by_words: Ranking, *, is_partial: bool) -> tuple[Ranking, Understood]:
+        """Return the results by words together with those by meaning."""
+        plan, by_meaning, chance = self.plan, self._by_meaning(meaning, by_words.ranked[:DEPTH]), meaning.chance
         known = {ranked.content_id for ranked in by_words.ranked[:DEPTH]}
         with_words = [near for near in by_meaning if near.content_id in known]
         others = [near for near in by_meaning if near.content_id not in known]
@@ -160,7 +185,7 @@ class _Run:
         ranked = fuse(by_words.ranked, [*with_words, *added], chance.scaled, by_conversation=self.by_conversation)
         literal, text = plan.widened.literal, plan.meaning_text
         understood = replace(self.understood, literal=literal, meaning=text, floor=chance.floor)
-        return self._page(by_words._replace(ranked=ranked, total=total), understood, is_partial)
+        return by_words._replace(ranked=ranked, total=total), understood
 
     def _page(
         self, ranking: Ranking, understood: Understood, is_partial: bool, meaning_off: str | None = None

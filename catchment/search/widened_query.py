@@ -84,22 +84,26 @@ class WidenedQuery:
         return _without_common(self.query, self.counts, self.passages)
 
 
-def understand(typed: Query, vocabulary: Vocabulary) -> WidenedQuery:
-    """Widen a query and determine its kind."""
+def understand(typed: Query, vocabulary: Vocabulary | None) -> WidenedQuery:
+    """Widen a query and determine its kind. Without a vocabulary, its words stay as they are."""
     terms = [term for group in typed.wanted for term in group]
     # A list of a tag or a folder needs none. In a large library, they take longer than the list.
-    languages = vocabulary.languages() | {_DEFAULT} if terms else set[str]()
+    languages = {_DEFAULT, *(vocabulary.languages() if vocabulary else ())} if terms else set[str]()
     grammar = spoken([term.words for term in terms], languages)
     literal = _literal(terms)
     is_sentence = literal not in {"phrase", "prefix"} and _is_sentence(typed, grammar)
-    counts, passages, subject = dict[str, int](), vocabulary.passages(), typed
+    counts, passages, subject = dict[str, int](), vocabulary.passages() if vocabulary else 0, typed
     if is_sentence:
         literal = None
         pieces = replace(typed, wanted=tuple(chain.from_iterable(map(_pieces, typed.wanted))))
-        counts = vocabulary.among({term.words for group in pieces.wanted for term in group})
+        if vocabulary:
+            counts = vocabulary.among({term.words for group in pieces.wanted for term in group})
         subject = _without_common(pieces, counts, passages, set().union(*grammar.values()))
-    query, words, others = widen(subject, vocabulary, grammar or languages)
-    return WidenedQuery(typed, query, tuple(words), literal, is_sentence, {**counts, **others}, passages)
+    if vocabulary is None:
+        words = tuple(Word(term.text) for group in subject.wanted for term in group)
+        return WidenedQuery(typed, subject, words, literal, is_sentence, counts, passages)
+    query, widened, others = widen(subject, vocabulary, grammar or languages)
+    return WidenedQuery(typed, query, tuple(widened), literal, is_sentence, {**counts, **others}, passages)
 
 
 def _without_common(query: Query, counts: Mapping[str, int], passages: int, grammar: Collection[str] = ()) -> Query:

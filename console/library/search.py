@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -125,25 +126,21 @@ def find(
 def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: str, page: dict[str, Any]) -> Results:
     """Search in this process. Only a search by meaning alone loads the model, which takes a second."""
     from catchment.search.results import Lanes
-    from catchment.search.search import search, search_without_meaning
+    from catchment.search.search import search
 
     if lanes == Lanes.MEANING:
         from catchment.search.meaning.index import MeaningIndex
 
-        return search(ledger, query, now, meaning=MeaningIndex(ledger), lanes=Lanes.MEANING, **page)
-    if lanes == Lanes.BOTH:
-        return search_without_meaning(ledger, query, now, reason, **page)
-    return search(ledger, query, now, lanes=Lanes.WORDS, **page)
+        return search(ledger, query, now, meaning=MeaningIndex(ledger), lanes=Lanes.MEANING, seconds=inf, **page)
+    return search(ledger, query, now, meaning_off=reason if lanes == Lanes.BOTH else None, lanes=Lanes.WORDS, **page)
 
 
 def show_understanding(results: Results) -> None:
-    """Note what the hits are if they are not what was asked for, and why the meaning was not searched."""
+    """Note what the hits are if they are not what was asked for, and what may be missing."""
     if results.notice:
         render.note(results.notice)
-    if results.meaning_off:
-        render.note(f"searched by words only; {results.meaning_off}")
-    if results.incomplete:
-        render.note(f"search by meaning: not complete yet for {', '.join(results.incomplete)}")
+    for line in results.missing:
+        render.note(line)
 
 
 def _show_position(results: Results, offset: int, page: int) -> None:

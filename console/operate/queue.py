@@ -47,28 +47,19 @@ def stats(as_json: arguments.Json = False) -> None:
 
 @app.command(now="sources pause all")
 def pause(reason: arguments.Why = "") -> None:
-    """Pause all sources.
-
-    Example: catchment sources pause all --reason "on the train"
-    """
+    """Pause all sources."""
     throttle.pause("all", reason)
 
 
 @app.command(now="sources resume all")
 def resume(reason: arguments.Why = "") -> None:
-    """Resume all sources.
-
-    Example: catchment sources resume all
-    """
+    """Resume all sources."""
     throttle.resume("all", reason)
 
 
 @app.command("retry-failed", now="quarantine retry --all")
 def retry_failed(dry_run: arguments.DryRun = False) -> None:
-    """Queue all quarantined items.
-
-    Example: catchment quarantine retry --all --dry-run
-    """
+    """Queue all quarantined items."""
     quarantine.retry(everything=True, dry_run=dry_run)
 
 

@@ -104,21 +104,13 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
 
 @app.command(now="sources pause")
 def pause(scope: Scope, reason: arguments.Why = "") -> None:
-    """Pause a source, a kind or everything.
-
-    No sync starts and no request is sent. The documents stay in the library.
-
-    Example: catchment sources pause all --reason "on the train"
-    """
+    """Pause a source, a kind or everything."""
     _pause(scope, True, reason)
 
 
 @app.command(now="sources resume")
 def resume(scope: Scope, reason: arguments.Why = "") -> None:
-    """Resume a source, a kind or everything; other limits stay.
-
-    Example: catchment sources resume all
-    """
+    """Resume a source, a kind or everything."""
     _pause(scope, False, reason)
 
 

@@ -30,12 +30,6 @@ Quiet = Annotated[
     float | None,
     typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
 ]
-Pausable = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="A source; source:NAME, kind:KIND or all.", autocompletion=session.source_names
-    ),
-]
 
 
 @app.command(now="add")
@@ -242,7 +236,7 @@ def move(
 
 
 @app.command()
-def pause(name: Pausable, reason: arguments.Why = "") -> None:
+def pause(name: throttle.Scope, reason: arguments.Why = "") -> None:
     """Start no more syncs of a source, a kind or all; documents stay.
 
     The running sync of a source continues to its end. With source:NAME, kind:KIND or all, no request is sent, either.
@@ -260,7 +254,7 @@ def pause(name: Pausable, reason: arguments.Why = "") -> None:
 
 
 @app.command()
-def resume(name: Pausable, reason: arguments.Why = "") -> None:
+def resume(name: throttle.Scope, reason: arguments.Why = "") -> None:
     """Resume a paused or held source, a kind or all, and sync.
 
     Name it as it was paused. Limits stay.

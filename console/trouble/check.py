@@ -61,20 +61,14 @@ def check(
 
 
 def health(as_json: arguments.Json = False) -> int:
-    """Check every component.
-
-    Example: catchment check --json
-    """
+    """Check every component."""
     from deployments.health.checks import examine
 
     return _show(examine(session.home()), as_json)
 
 
 def doctor(mend: Mend = False, bundle: Bundle = None, yes: Yes = False, as_json: arguments.Json = False) -> int:
-    """Find hidden or upcoming problems.
-
-    Example: catchment check --bundle report.zip
-    """
+    """Find hidden or upcoming problems."""
     from deployments.health import doctor
 
     home = session.home()
@@ -94,12 +88,7 @@ def _show(conditions: Sequence[Condition], as_json: bool) -> int:
         render.show_json(report)
     else:
         rows = [
-            (
-                condition.probe,
-                condition.verdict,
-                condition.message + (f" → {condition.remedy}" if condition.remedy else ""),
-            )
-            for condition in conditions
+            (each.probe, each.verdict, " → ".join(filter(None, (each.message, each.remedy)))) for each in conditions
         ]
         render.show_table(("PROBE", "VERDICT", "FINDING"), rows)
     return int(report.verdict == "fail")

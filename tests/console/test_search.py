@@ -63,7 +63,16 @@ def test_explanation_shows_words_filters_and_ranks(embedded: Path, cli: Cli) -> 
     assert "tag:bees" in out
     assert "words: rank 1, score" in out
     found = cli(*query, "--json").json
-    assert list(found) == ["hits", "total", "understood", "is_partial", "meaning_off", "is_capped", "incomplete"]
+    assert list(found) == [
+        "hits",
+        "total",
+        "understood",
+        "is_partial",
+        "meaning_off",
+        "is_capped",
+        "incomplete",
+        "late",
+    ]
     assert found["understood"]["filters"] == ["tag:bees"]
     assert found["understood"]["words"][0]["forms"] == ["swarm"]
     explained = cli("search", "when do bees leave", "--meaning", "--explain").out

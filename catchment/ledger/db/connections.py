@@ -188,16 +188,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         _deadline.reset(before)
 
 
-@contextmanager
-def outside_time_limit() -> Iterator[None]:
-    """Do not count the time of the block in the `time_limit` around it."""
-    end, start = _deadline.get(), time.monotonic()
-    unlimited = _deadline.set(math.inf)
-    try:
-        yield
-    finally:
-        _deadline.reset(unlimited)
-        _deadline.set(end + time.monotonic() - start)
+def time_left() -> float:
+    """Return the seconds until the end of the innermost `time_limit`, possibly negative; infinity outside of one."""
+    return _deadline.get() - time.monotonic()
 
 
 def limit_time(engine: Engine, seconds: float) -> None:
@@ -209,7 +202,7 @@ def limit_time(engine: Engine, seconds: float) -> None:
 
     @event.listens_for(engine, "begin")
     def _set(connection: Connection) -> None:
-        left = min(seconds, _deadline.get() - time.monotonic())
+        left = min(seconds, time_left())
         if left <= 0:
             raise TookTooLong(TOO_LONG)
         if is_sqlite:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from typing import TypeVar
 
-from catchment.errors import MeaningOff, ModelChanged
-from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space, outside_time_limit
+from catchment.errors import MeaningOff, ModelChanged, TookTooLong
+from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space, time_left
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import embed, embed_titles
 from catchment.search.meaning.meaning_status import IS_OFF
 from catchment.search.meaning.models import Model
 from catchment.search.meaning.vectors import Chance, Near, Vectors
+from catchment.search.results import MEANING_LATE
 
 _QUERIES_KEPT = 256
 _AT_ONCE = 8
 _WAIT_SECONDS = 2.0
 """Wait for another search. A model behind a slow server must not delay results by words."""
+_THREADS = ThreadPoolExecutor(4)
+"""For searches with a time limit, which neither a model nor the loading of vectors heeds."""
 _REST = 20
 """A result of `lacking` is kept for this many times the duration of its computation."""
 _CHANCE = {DEFAULT_MODEL: Chance(0.1, 0.05)}
 """Measured: nine of ten paraphrases are two deviations above, and most passages about another subject are not."""
+
+T = TypeVar("T")
 
 
 class MeaningIndex:
@@ -60,15 +68,17 @@ class MeaningIndex:
 
         `contents`: only these. `also`: these too, if they have a vector.
         """
-        with self._turn():
+
+        def ask() -> list[Near]:
             vectors = self._current()
             self._owner._loaded(vectors.space)
             return vectors.nearest(self._owner._query(text), limit, contents, also)
 
+        return self._in_time(ask)
+
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another, best first, without itself. Empty if it has no embeddings yet."""
-        with self._turn():
-            return self._current().related(content_id, limit)
+        return self._in_time(lambda: self._current().related(content_id, limit))
 
     def embed_few(self) -> None:
         """Make the missing embeddings if they are few, as after a save; otherwise leave them to a run of the flow `embed`."""
@@ -95,29 +105,45 @@ class MeaningIndex:
         vectors, now = self._vectors, time.monotonic()
         state = self._ledger.embeddings.last_passage(), self._ledger.embeddings.watermark()
         if vectors is not None and state != self._lacking_at and now >= self._lacking_not_before:
-            self._lacking, self._lacking_at = tuple(self._ledger.embeddings.lacking(vectors.space)), state
-            # A second for a million passages, while they are embedded.
-            self._lacking_not_before = time.monotonic() + _REST * (time.monotonic() - now)
+            try:
+                self._lacking, self._lacking_at = tuple(self._ledger.embeddings.lacking(vectors.space)), state
+            finally:
+                # A second for a million passages, while they are embedded.
+                self._lacking_not_before = time.monotonic() + _REST * (time.monotonic() - now)
         return self._lacking
 
     @property
     def chance(self) -> Chance:
         """The distribution of the cosines of unrelated texts."""
-        with self._turn():
+
+        def ask() -> Chance:
             vectors = self._vectors or self._current()
             return _CHANCE.get(vectors.space.setting) or vectors.random
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        # A busy model or its loading may take longer than the queries of a search may.
-        with outside_time_limit():
-            # Loading takes seconds; until then, a search uses words.
-            if not self._lock.acquire(timeout=0 if self._owner._is_loading else _WAIT_SECONDS):
-                raise MeaningOff("search by meaning: the model is loading or busy; try again in a moment")
-            try:
-                yield
-            finally:
-                self._lock.release()
+        return self._in_time(ask)
+
+    def _in_time(self, ask: Callable[[], T]) -> T:
+        """Call a function with the lock. Raises MeaningOff at the end of the `time_limit`; the call goes on in its thread."""
+        if (left := time_left()) == math.inf:
+            return self._locked(ask)
+        # A thread has no time limit of its own: what it loads serves the next search.
+        future = _THREADS.submit(self._locked, ask)
+        try:
+            return future.result(max(left, 0))
+        except TimeoutError:
+            future.cancel()
+            raise MeaningOff(MEANING_LATE) from None
+
+    def _locked(self, ask: Callable[[], T]) -> T:
+        # Loading takes seconds; until then, a search uses words.
+        if not self._lock.acquire(timeout=0 if self._owner._is_loading else _WAIT_SECONDS):
+            raise MeaningOff("search by meaning: the model is loading or busy; try again in a moment")
+        try:
+            return ask()
+        except TookTooLong:
+            raise MeaningOff(MEANING_LATE) from None
+        finally:
+            self._lock.release()
 
     @contextmanager
     def _loading(self) -> Iterator[None]:
