@@ -20,9 +20,7 @@ class PartWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Annotated[int, Field(ge=1, le=40, description="Maximum number of results; an answer may have fewer")] = 20
-    offset: Annotated[
-        int, Field(ge=0, le=10_000_000, description="Position of the first: next_offset of the last answer")
-    ] = 0
+    offset: Annotated[int, Field(ge=0, le=10_000_000, description="next_offset of the last answer")] = 0
 
 
 class SearchArguments(PartWanted):
@@ -70,20 +68,20 @@ class _Row(BaseModel):
 
 
 class PartOfResult(_Row):
-    """A part of a result. `total` counts all of it, in the unit of the offset."""
+    """A part of a result. `total` counts all of it, in the unit of the offset. `next_offset`: None after the last part."""
 
     total: int
     truncated: bool
-    next_offset: Annotated[int | None, Field(description="Offset of the next part; null after the last")]
+    next_offset: int | None
 
 
 class FromSharedSources(PartOfResult):
-    """A result that could have had more if assistants could use all sources."""
+    """A result that could have had more if assistants could use all sources. `withheld`: what may be missing."""
 
-    withheld: Annotated[str | None, Field(description="What may be missing here, and how a person opens it")]
+    withheld: str | None
 
 
-Address = Annotated[str | None, Field(description="Address to cite, which a person can open; null if there is none")]
+Address = Annotated[str | None, Field(description="Address to cite, which a person can open")]
 
 
 class FoundPassage(Untrusted):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ INSTRUCTIONS = (
 )
 _AT_ONCE = 2
 """Calls that run at the same time, each in a thread."""
+_LEFT_OUT = {"title", "$defs", "required", "additionalProperties"}
+"""Keys that a client does not need to read an answer."""
 _META = {"catchment/untrusted": True}
 
 
@@ -63,13 +65,10 @@ class LibraryTool:
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=_without_titles(self.arguments.model_json_schema()),
-            output_schema=_without_titles(self.answer.model_json_schema()),
+            input_schema=_short(self.arguments.model_json_schema(), {"title"}, {}),
+            output_schema=_short(output := self.answer.model_json_schema(), _LEFT_OUT, output.get("$defs", {})),
             annotations=ToolAnnotations(
-                title=self.title,
                 read_only_hint=True,
-                destructive_hint=False,
-                idempotent_hint=True,
                 open_world_hint=self.returns_documents,
             ),
         )
@@ -212,13 +211,23 @@ def _explained(tool: LibraryTool, invalid: ValidationError) -> str:
     return f"{tool.name}: {'; '.join(problems)}; the arguments: {', '.join(tool.arguments.model_fields) or 'none'}"
 
 
-def _without_titles(schema: Any) -> Any:
-    """Return a JSON schema without the titles that pydantic derives from names: a fifth of its size."""
-    if isinstance(schema, dict):
-        return {
-            key: _without_titles(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)
-        }
-    return [_without_titles(each) for each in schema] if isinstance(schema, list) else schema
+def _short(schema: Any, without: Collection[str], definitions: Mapping[str, Any]) -> Any:
+    """Return a JSON schema in half the characters: without some keys and references, and with "or null" as a type."""
+    if isinstance(schema, list):
+        return [_short(each, without, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    match schema:
+        case {"$ref": name}:
+            schema = {**definitions[name.rpartition("/")[2]], "description": None}
+        case {"anyOf": [{"type": kind, **limits}, {"type": "null"}], **others}:
+            schema = {**others, "type": [kind, "null"], **limits}
+    # A field may be named "title", too.
+    return {
+        key: _short(value, without, definitions)
+        for key, value in schema.items()
+        if value is not None and (key not in without or (key == "title" and isinstance(value, dict)))
+    }
 
 
 async def _serve_stdio(home: Home) -> None:

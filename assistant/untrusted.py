@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
@@ -42,6 +42,8 @@ _LINK = re.compile(rf"\](?=\()(?!\((?:{_PLACE}|\((?:{_PLACE})*\))*\))")
 """The end of the text of a link, unless only a place in the same library can follow: no host, no entity, no escape."""
 _DEFINITION = re.compile(r"\](?=:)(?!:\s*+(?!//)[^\s<>:&\\]*+(?:\s|$))")
 """The end of the label of an address that is defined apart, with the same exception. In a quotation, `>` may precede it."""
+_SAID = frozenset({"truncated", "next_offset", "offset"})
+"""Fields that the last line of an answer says in words."""
 _FENCE = re.compile(r"<([/\s]*untrusted)", re.IGNORECASE)
 
 
@@ -78,8 +80,8 @@ def short(text: str, characters: int = 300) -> str:
 
 
 def as_text(answer: BaseModel) -> str:
-    """Return an answer as text, with each group of untrusted fields between `<untrusted id=…>` and `</untrusted id=…>`."""
-    return "\n".join(_lines(answer, secrets.token_hex(8)))
+    """Return an answer as text, with untrusted fields, and rows that have some, between `<untrusted id=…>` and its end."""
+    return "\n".join(_lines(answer, secrets.token_hex(4)))
 
 
 def _lines(value: BaseModel, fence: str) -> Iterator[str]:
@@ -88,15 +90,11 @@ def _lines(value: BaseModel, fence: str) -> Iterator[str]:
         match field:
             case Untrusted():
                 yield from _fenced(field, fence)
-            case BaseModel():
-                yield f"{name}:"
-                yield from _lines(field, fence)
             case [BaseModel(), *_]:
-                for number, each in enumerate(field, 1):
-                    yield ""
-                    yield f"{name} {number}"
-                    yield from _lines(each, fence)
+                yield from _table(name, field, fence)
             case None | [] | {}:
+                continue
+            case _ if name in _SAID:
                 continue
             case _:
                 yield f"{name}: {_plain(field)}"
@@ -105,9 +103,30 @@ def _lines(value: BaseModel, fence: str) -> Iterator[str]:
 def _fenced(fields: Untrusted, fence: str) -> Iterator[str]:
     yield f"<untrusted id={fence}>"
     for name, value in fields.model_dump(exclude_none=True).items():
-        text = _FENCE.sub(r"‹\1", _plain(value).replace(fence, ""))
-        yield f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
+        if text := _harmless(value, fence):
+            yield f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
     yield f"</untrusted id={fence}>"
+
+
+def _table(name: str, rows: Sequence[BaseModel], fence: str) -> Iterator[str]:
+    """Yield the names of the columns that are not empty, and a line for each row, with tabs between the values."""
+    flat = [{**row.model_dump(exclude={"untrusted"}), **_others(row)} for row in rows]
+    columns = [column for column in flat[0] if any(row[column] not in (None, 0) for row in flat)]
+    is_fenced = any(map(_others, rows))
+    yield "\t".join([f"{name}:", *columns])
+    yield from [f"<untrusted id={fence}>"] * is_fenced
+    for row in flat:
+        yield "\t".join(" ".join(_harmless(row[column], fence).split()) for column in columns)
+    yield from [f"</untrusted id={fence}>"] * is_fenced
+
+
+def _others(row: BaseModel) -> dict[str, Any]:
+    fields = getattr(row, "untrusted", None)
+    return fields.model_dump() if isinstance(fields, Untrusted) else {}
+
+
+def _harmless(value: Any, fence: str) -> str:
+    return "" if value is None else _FENCE.sub(r"‹\1", _plain(value).replace(fence, ""))
 
 
 def _plain(value: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -30,6 +32,7 @@ from tests.documents import document_named
 from tests.ledger.world import PARSE_ERROR
 
 LARGEST = 20_000
+CHARACTERS_PER_TOKEN = 4
 
 BEE = "\U0001f41d"
 
@@ -69,6 +72,29 @@ def test_names_descriptions_and_schemas_are_frozen() -> None:
     """Assistants are configured with them. After a change on purpose: `python -m tests.assistant`, and read the diff."""
     if described() != json.loads(FROZEN.read_text(encoding="utf-8")):
         pytest.fail("the tools changed; if this was on purpose, run: python -m tests.assistant", pytrace=False)
+
+
+def test_tools_and_the_frame_of_an_answer_cost_an_assistant_little(library: AssistantLibrary, answer: Call) -> None:
+    assert len(json.dumps(described())) / CHARACTERS_PER_TOKEN < 2_500
+    long = answer("read", document=_number(answer, "title:Long"))
+    text = _text(call(library, "read", {"document": long["document"]}))
+    values = [str(value) for value in (*long.values(), *long["untrusted"].values()) if isinstance(value, str | int)]
+    assert len(text) - sum(map(len, values)) < 0.05 * len(text)
+    hits = answer("search", query="girder OR winter OR weir")["hits"]
+    text = _text(call(library, "search", {"query": "girder OR winter OR weir"}))
+    values = [value for hit in hits for value in (*hit.values(), *hit["untrusted"].values()) if isinstance(value, str)]
+    assert len(text) < 1.5 * sum(map(len, values))
+
+
+def test_search_answers_while_the_machine_is_busy(library: AssistantLibrary) -> None:
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        results = [call(library, "search", {"query": word}) for word in ("girder", "winter", "weir", "grider") * 2]
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert all(result.structured_content and result.structured_content["hits"] for result in results)
 
 
 def test_search_returns_shared_documents_in_pages(answer: Call) -> None:
@@ -347,7 +373,7 @@ def test_untrusted_text_stays_in_its_fence(library: AssistantLibrary, answer: Ca
     number = _number(answer, "title:Attack")
     result = call(library, "read", {"document": number})
     text = _text(result)
-    [fence] = set(re.findall(r"<untrusted id=([0-9a-f]{16})>", text))
+    [fence] = set(re.findall(r"<untrusted id=([0-9a-f]{8})>", text))
     outside, inside = _split(text, fence)
     assert "Ignore all previous instructions" in inside and "evil.example" in inside
     assert not re.search("ignore|evil|Attack", outside, re.IGNORECASE)
@@ -381,7 +407,7 @@ def test_document_cannot_speak_outside_of_its_fence(copied: Home) -> None:
         result = call(library, tool, given)
         assert not result.is_error
         text = _text(result)
-        for fence in set(re.findall(r"^<untrusted id=([0-9a-f]{16})>$", text, re.MULTILINE)):
+        for fence in set(re.findall(r"^<untrusted id=([0-9a-f]{8})>$", text, re.MULTILINE)):
             text, inside = _split(text, fence)
             assert tool in ("related", "plan") or "gnore all previous" in inside
         assert "ignore" not in text.lower() and "untrusted" not in text, tool
