@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -110,6 +111,28 @@ def rewrite(line: str) -> None:
     """
     if can_rewrite():
         _write_error(f"\r\x1b[K{line[: _columns_of(sys.stderr) - 1]}")
+
+
+@contextmanager
+def ticking(line: Callable[[], str]) -> Iterator[None]:
+    """Show on a terminal, until the end of the block, a line with the seconds that have passed."""
+    if not can_rewrite():
+        yield
+        return
+    began, stopped = time.monotonic(), threading.Event()
+
+    def tick() -> None:
+        while not stopped.wait(0.5):
+            rewrite(f"{line()} … {time.monotonic() - began:.0f} s")
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        ticker.join()
+        rewrite("")
 
 
 @contextmanager

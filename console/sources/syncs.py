@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -255,19 +254,14 @@ class _Progress:
         self._state = self._words = "requested"
         self._since = time.monotonic()
         self._most = 0
-        self._stopped = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, daemon=True) if render.can_rewrite() else None
+        self._ticking = render.ticking(lambda: f"{name}: {self._words}{self._share()}")
 
     def __enter__(self) -> Callable[[RunView], None]:
-        if self._ticker:
-            self._ticker.start()
+        self._ticking.__enter__()
         return self._show
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        if self._ticker:
-            self._ticker.join()
-            render.rewrite("")
+        self._ticking.__exit__(None, None, None)
 
     def _show(self, view: RunView) -> None:
         state = in_words(view.state_name)
@@ -280,13 +274,9 @@ class _Progress:
         self._words = render.clean(state)
         if state == "late" and (source := _standing(self._name)) and (wait := source.wait):
             self._words = render.clean(f"waits: {wait.why}; {wait.remedy}")
-        if self._ticker is None:
+        if not render.can_rewrite():
             render.note(f"{self._name}: {self._words}")
         self._state, self._since = state, time.monotonic()
-
-    def _tick(self) -> None:
-        while not self._stopped.wait(0.5):
-            render.rewrite(f"{self._name}: {self._words}{self._share()}")
 
     def _share(self) -> str:
         # An error is ignored: the next update may succeed.

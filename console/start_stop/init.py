@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ from console import render, session
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
+    from catchment.search.results import Hit
     from deployments.actions.sources import NewSource
 
-_TITLE_WORDS = 4
+_LATEST, _TITLE_WORDS = 100, 4
+_WRITTEN = frozenset({"text/markdown", "text/plain", "message/rfc822"})
 _EVERY = "1h"
 """Interval of a source that is not watched."""
 
@@ -95,6 +98,12 @@ def _ask() -> NewSource:
     from deployments.actions.sources import ADDRESSES, NewSource
 
     render.say("Catchment reads a folder into a searchable library. The folder is not changed.\n")
+    with suppress(ImportError):
+        import readline
+
+        readline.set_completer_delims("")
+        readline.set_completer(_complete_folder)
+        readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
     vaults = _vaults()
     for number, vault in enumerate(vaults, 1):
         render.say(f"  {number}  {render.place(vault)}")
@@ -140,26 +149,45 @@ def _confirm(question: str) -> bool:
 
 
 def _start(names: list[str]) -> int:
-    """Start Catchment, sync the sources, search for the title of a document, and show the link of the page."""
+    """Start Catchment, sync the sources, ask a question about a document, and show the link of the page."""
     from console.library.search import find, show_hit
     from console.sources.syncs import sync
     from console.start_stop.web_page import signin_link
     from deployments.supervisor.supervisor import up
 
     if session.running() is None:
-        render.say("Starting the Prefect server and a worker …")
-        up(session.home(), detach=True, announce=lambda _: None)
+        render.say("Starting the Prefect server and a worker.")
+        with render.ticking(lambda: "Starting"):
+            up(session.home(), detach=True, announce=lambda _: None)
     code = max(sync(name, wait=True) for name in names)
-    first = find(f"source:{names[0]}", None, "words", limit=1).hits
-    if words := " ".join(re.findall(r"\w+", first[0].title)[:_TITLE_WORDS]) if first else "":
-        render.say(f"\nThe document changed last, by its title: {render.paint(f'catchment search {words}', 'bold')}")
-        for hit in find(words, None, "both", limit=2).hits:
+    latest = find(f"source:{names[0]}", None, "words", limit=_LATEST).hits
+    if subject := next(filter(None, [*map(_subject, latest), *(hit.title for hit in latest)]), ""):
+        question = " ".join(["what do I have about", *re.findall(r"\w+", subject)[:_TITLE_WORDS]])
+        render.say(f"\nA question about a note of yours: {render.paint(f'catchment search {question}', 'bold')}")
+        for hit in find(question, None, "both", limit=2).hits:
             show_hit(hit)
     else:
         render.note(f"{names[0]}: no document was found; see: catchment status")
     render.say(f"\nPage: {signin_link(session.needs_server())}")
     render.say("Later: catchment web opens it; catchment down stops Catchment.")
     return code
+
+
+def _subject(hit: Hit) -> str:
+    """Return the words of the title of a document that a person has written; "" for templates, dates and others."""
+    words = re.findall(r"[^\W\d_]{2,}", hit.title)
+    is_own = hit.media_type in _WRITTEN and not re.search("templat|untitled", hit.item, re.IGNORECASE)
+    return " ".join(words) if is_own and len(words) > 1 else ""
+
+
+def _complete_folder(start: str, number: int) -> str | None:
+    """Complete the path of a folder at Tab, as a shell does."""
+    base, slash, name = start.rpartition("/")
+    with suppress(OSError):
+        folders = [path.name for path in expanded(Path(f"{base}{slash}")).iterdir() if path.is_dir()]
+        is_shown = (each for each in sorted(folders) if each.startswith(name) and each[:1] != "." * (not name))
+        return next((f"{base}{slash}{each}/" for each in islice(is_shown, number, None)), None)
+    return None
 
 
 def _never_synced(names: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catchment.search.results import Hit
 from console.start_stop import init
 from tests.console.standin import answering
 from tests.terminal import Terminal
@@ -90,7 +91,9 @@ def test_init_asks_again_until_the_folder_can_be_read(state: Path, user: Path, c
     terminal.types(" \n")
     terminal.reads(": not a folder; type its path")
     # `new` is an address of the page, so the source gets another name.
-    terminal.types(f"'{user}/of Jan/new'\n")
+    terminal.types(f"{user}/of\tne\t")
+    terminal.reads("of Jan/new/")
+    terminal.types("\n")
     terminal.reads("Watch it")
     terminal.types("n\n")
     terminal.reads("Start Catchment and read notes now?")
@@ -99,6 +102,27 @@ def test_init_asks_again_until_the_folder_can_be_read(state: Path, user: Path, c
     assert terminal.ends() == 0
     source = cli("sources", "show", "notes", "--json").json
     assert (source["line"]["standing"]["kind"], source["schedule"]) == ("local_files", "every 1 h")
+
+
+def test_tab_completes_folders_only(user: Path) -> None:
+    for name in ("Documents/Notes/Bees", "Documents/Notes/Birds", "Documents/.cache"):
+        (user / name).mkdir(parents=True)
+    (user / "Documents" / "Notes.txt").touch()
+    offered = [init._complete_folder("~/Documents/Notes/B", number) for number in range(3)]
+    assert offered == ["~/Documents/Notes/Bees/", "~/Documents/Notes/Birds/", None]
+    assert init._complete_folder("~/Documents/", 0) == "~/Documents/Notes/"
+    assert init._complete_folder("~/Documents/", 1) is None
+    assert init._complete_folder("~/nothing/", 0) is None
+
+
+def test_first_question_is_about_a_note_and_no_template(user: Path) -> None:
+    def subject(item: str, title: str, media_type: str = "text/markdown") -> str:
+        places = (("notes", item),)
+        return init._subject(Hit(1, title, "notes", item, "", 1.0, places, None, 1, media_type, None, None))
+
+    assert subject("Bees/Propolis tincture.md", "Propolis tincture") == "Propolis tincture"
+    assert subject("Templates/Meeting.md", "Meeting with somebody") == ""
+    assert subject("2026-03-21.md", "2026-03-21") == subject("scan of it.png", "scan of it", "image/png") == ""
 
 
 def test_init_of_a_home_in_use_shows_the_next_command(filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
