@@ -76,8 +76,8 @@ _SECTIONS: Final = {
     },
     "Trouble": {
         "check": "trouble.check:check",
-        "health": "trouble.check:health",
-        "doctor": "trouble.check:doctor",
+        "health": "trouble.check:check",
+        "doctor": "trouble.check:check",
         "incidents": "trouble.incidents:app",
         "quarantine": "trouble.quarantine:app",
         "jobs": "trouble.jobs:app",

@@ -27,8 +27,6 @@ from catchment.runtime.reports.record_json import from_json
 _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""
 _ANSWER_SECONDS = 5.0
-_TRANSFER_SECONDS = 1.0
-"""Wait beyond the time limit of a query."""
 _OK = 200
 TOO_LONG = 504
 """Status of the response to a query that was stopped at its time limit."""
@@ -120,7 +118,7 @@ def post(home: Home, path: str, query: Mapping[str, Any], kind: type[T], seconds
 
     Raises BadInput if the query is invalid, TookTooLong if it was stopped, PageSilent if there is no answer.
     """
-    return _ask(home, "POST", path, partial(from_json, kind), query, _ERRORS, seconds + _TRANSFER_SECONDS)
+    return _ask(home, "POST", path, partial(from_json, kind), query, _ERRORS, seconds + 1)
 
 
 def _ask(

@@ -311,7 +311,6 @@ def probe(name: session.SourceName) -> None:
 
 
 def _is_scope(name: str) -> bool:
-    """Return whether a name means more than the syncs of one source."""
     return name == "all" or ":" in name or (name in session.kind_names("") and name not in session.desk().entries())
 
 

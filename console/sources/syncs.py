@@ -164,9 +164,10 @@ def _show_started(name: str) -> None:
 def _wait(name: str, run: str, started: datetime, publish: Publish | None) -> int:
     from deployments.runs import runs
 
+    progress = _Progress(name)
     try:
-        with _Progress(name) as show:
-            view = runs.wait(session.needs_server(), run, show)
+        with render.ticking(progress.line):
+            view = runs.wait(session.needs_server(), run, progress.show)
     except KeyboardInterrupt:
         render.note(f"{name}: the sync continues in the background; see `catchment status`")
         raise
@@ -254,16 +255,8 @@ class _Progress:
         self._state = self._words = "requested"
         self._since = time.monotonic()
         self._most = 0
-        self._ticking = render.ticking(lambda: f"{name}: {self._words}{self._share()}")
 
-    def __enter__(self) -> Callable[[RunView], None]:
-        self._ticking.__enter__()
-        return self._show
-
-    def __exit__(self, *_: object) -> None:
-        self._ticking.__exit__(None, None, None)
-
-    def _show(self, view: RunView) -> None:
+    def show(self, view: RunView) -> None:
         state = in_words(view.state_name)
         is_stalled = state == self._state and time.monotonic() - self._since > _STALLED_SECONDS
         if (is_stalled or state == "late") and session.disk_is_full():
@@ -278,15 +271,17 @@ class _Progress:
             render.note(f"{self._name}: {self._words}")
         self._state, self._since = state, time.monotonic()
 
-    def _share(self) -> str:
+    def line(self) -> str:
+        """Return the state of the sync, and how far it is."""
         # An error is ignored: the next update may succeed.
         with suppress(CatchmentError):
             if source := _standing(self._name):
                 left = sum(source.jobs.get(state, 0) for state in (JobState.PENDING, JobState.RUNNING))
                 last = source.last_sync
                 self._most = max(self._most, left)
-                return share_done(left, self._most, last.expected if last and not last.outcome else None)
-        return ""
+                share = share_done(left, self._most, last.expected if last and not last.outcome else None)
+                return f"{self._name}: {self._words}{share}"
+        return f"{self._name}: {self._words}"
 
 
 def in_words(state: str) -> str:

@@ -22,10 +22,10 @@ from catchment.runtime.installation import FILES, IS_CLONE
 from console import render, session
 from console.library.documents import related
 from console.library.search import find, show_hit, show_understanding
+from console.sources.syncs import sync
 from console.start_stop.web_page import signin_link
 
 if TYPE_CHECKING:
-    from deployments.runs.runs import RunView
     from deployments.server.running import Running
 
 
@@ -87,7 +87,7 @@ def demo(
         completed, is_first = [], not session.desk().entries()
         for added in sources:
             _add(added)
-            completed.append(_sync(server, added))
+            completed.append(sync(added.name, wait=True) == 0)
             if added is _EXAMPLES[0]:
                 if is_first:
                     _await_embeddings(added.name)
@@ -127,36 +127,6 @@ def _add(source: _Source) -> None:
         timing = Timing(watch=source.is_watched)
         new = sources.NewSource(source.kind, str(source.folder), source.name, settings, timing)
         render.say(f"Added {source.name}: {sources.add(desk, new, session.operator())}")
-
-
-def _sync(server: Running, source: _Source) -> bool:
-    """Sync a source with progress lines. Return whether it completed."""
-    from deployments.actions import syncs
-    from deployments.runs.runs import wait
-
-    shown = ""
-
-    def show(run: RunView) -> None:
-        nonlocal shown
-        if (line := f"{source.name}: {_progress(source.name, run)}") != shown:
-            render.say(line)
-            shown = line
-
-    run = wait(server, syncs.start(session.desk(), source.name, session.operator()), show)
-    render.say(f"→ {run.name}")
-    if run.state_type != "COMPLETED":
-        render.note(f"{source.name}: sync ended {run.state_name}: {render.clean(run.message)}")
-    return run.state_type == "COMPLETED"
-
-
-def _progress(name: str, run: RunView) -> str:
-    state = run.state_name.lower()
-    if run.state_type != "RUNNING":
-        return state
-    with session.reading() as ledger:
-        jobs = ledger.queue.counts().get(name, {})
-    waiting = sum(jobs.get(job, 0) for job in (JobState.PENDING, JobState.RUNNING))
-    return f"{state}, {sum(jobs.values()) - waiting} of {sum(jobs.values())}" if jobs else state
 
 
 def _show(names: Sequence[str]) -> None:

@@ -18,20 +18,17 @@ if TYPE_CHECKING:
 
     from catchment.telemetry.incidents import Condition
 
-Mend = Annotated[
-    bool, typer.Option("--mend", help="Remove leftovers of dead processes; changes no source and no document.")
-]
-Bundle = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write a zip file for a bug report, without names. A folder is possible."),
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write the bundle without confirmation.")]
-
 
 def check(
-    mend: Mend = False,
-    bundle: Bundle = None,
-    yes: Yes = False,
+    context: typer.Context,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="Remove leftovers of dead processes; changes no source and no document.")
+    ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a zip file for a bug report, without names. A folder is possible."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write the bundle without confirmation.")] = False,
     objectives: Annotated[bool, typer.Option("--objectives", help="Show whether the objectives are kept.")] = False,
     as_json: arguments.Json = False,
 ) -> int:
@@ -46,37 +43,19 @@ def check(
     Examples: catchment check --mend
               catchment check --bundle report.zip
     """
+    from deployments.health import checks, doctor
+
+    home = session.home()
     if objectives:
         trends.slo(as_json)
         return 0
-    if bundle:
-        return doctor(mend, bundle, yes, as_json)
-    from deployments.health import checks
-    from deployments.health import doctor as diagnosis
-
-    home = session.home()
-    if mend:
-        diagnosis.mend(home)
-    return _show(list(dict.fromkeys([*checks.examine(home), *diagnosis.examine(home)])), as_json)
-
-
-def health(as_json: arguments.Json = False) -> int:
-    """Check every component."""
-    from deployments.health.checks import examine
-
-    return _show(examine(session.home()), as_json)
-
-
-def doctor(mend: Mend = False, bundle: Bundle = None, yes: Yes = False, as_json: arguments.Json = False) -> int:
-    """Find hidden or upcoming problems."""
-    from deployments.health import doctor
-
-    home = session.home()
     if mend:
         doctor.mend(home)
     if bundle:
         return _write_bundle(bundle, yes)
-    return _show(doctor.examine(home), as_json)
+    # By its old names, it shows one half.
+    halves = {"health": (checks,), "doctor": (doctor,)}.get(context.info_name or "", (checks, doctor))
+    return _show(list(dict.fromkeys(each for half in halves for each in half.examine(home))), as_json)
 
 
 def _show(conditions: Sequence[Condition], as_json: bool) -> int:

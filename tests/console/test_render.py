@@ -224,9 +224,7 @@ def test_a_moment_at_the_end_of_the_calendar_is_told_in_every_time_zone(
 
 
 def test_a_line_of_progress_is_never_longer_than_a_narrow_terminal() -> None:
-    script = (
-        "import time\nfrom console.sources.syncs import _Progress\nwith _Progress('n' * 60):\n    time.sleep(1.2)\n"
-    )
+    script = "import time\nfrom console import render\nwith render.ticking(lambda: 'n' * 60):\n    time.sleep(1.2)\n"
     shown = _on_terminal(script, columns=20)
     lines = shown.split("\r\x1b[K")[1:]
     assert len(lines) >= 2
@@ -265,7 +263,7 @@ def test_progress_elsewhere_is_lines() -> None:
 
 
 def test_a_terminal_that_obeys_nothing_gets_no_line_that_is_written_anew() -> None:
-    script = "from console.sources.syncs import _Progress\nwith _Progress('notes'):\n    pass\n"
+    script = "from console import render\nwith render.ticking(lambda: 'notes'):\n    pass\n"
     assert _on_terminal(script, columns=80, TERM="dumb") == ""
 
 

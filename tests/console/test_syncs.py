@@ -37,14 +37,14 @@ def test_a_run_that_stands_still_while_the_disk_is_full_is_not_waited_for(
 ) -> None:
     running = RunView("1", "notes: 1", "RUNNING", "Running", "", "")
     monkeypatch.setattr(session, "disk_is_full", lambda: True)
-    with syncs._Progress("notes") as show:
+    show = syncs._Progress("notes").show
+    show(running)
+    show(running)
+    monkeypatch.setattr(syncs, "_STALLED_SECONDS", 0.0)
+    with pytest.raises(TryAgain, match="disk is full"):
         show(running)
-        show(running)
-        monkeypatch.setattr(syncs, "_STALLED_SECONDS", 0.0)
-        with pytest.raises(TryAgain, match="disk is full"):
-            show(running)
-        monkeypatch.setattr(session, "disk_is_full", lambda: False)
-        show(running)
+    monkeypatch.setattr(session, "disk_is_full", lambda: False)
+    show(running)
     assert capsys.readouterr().err == "notes: running\n"
 
 
@@ -56,9 +56,9 @@ def test_late_sync_names_the_host_that_it_waits_for(
     monkeypatch.setattr(
         syncs, "_standing", lambda _: SimpleNamespace(wait=WaitKind.MACHINE.of("notes", why="barn does not answer"))
     )
-    with syncs._Progress("notes") as show:
-        show(late)
-        show(late)
+    show = syncs._Progress("notes").show
+    show(late)
+    show(late)
     assert capsys.readouterr().err == "notes: waits: barn does not answer; see `catchment hosts`\n"
 
 
