@@ -5,6 +5,7 @@ completely or not at all; a few can be repeated to finish, as their docstrings s
 connectors and Prefect's API:
 
     add, change, move, pause, resume, remove a source  actions.sources
+    test a source, and read it again if it can be      actions.sources
     allow hosts of a web source                        actions.sources
     enqueue web addresses                              actions.inbox
     apply_deletions, drop_deletions: held deletions    actions.sources

@@ -149,6 +149,15 @@ def _resume(desk: Desk) -> object:
     return sources.resume(desk, "notes", WHO, WHY)
 
 
+def _test(desk: Desk) -> object:
+    with desk.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0", alive=alive)
+        ledger.syncs.end(sync.id, "failed", {}, "the folder was away", cause="source.unreachable")
+        ledger.sources.hold("notes", WHO, "the folder was away")
+    return sources.test(desk, "notes", WHO, WHY)
+
+
 def joined(desk: Desk, server: str = "http://127.0.0.1:4200") -> None:
     """Make the home one of the hosts of a server."""
     login = desk.home.path / "server-login"
@@ -226,6 +235,7 @@ ACTIONS = {
     "sources.move": Action(_move, "moved"),
     "sources.pause": Action(lambda desk: sources.pause(desk, "notes", WHO, WHY), "paused"),
     "sources.resume": Action(_resume, "resumed"),
+    "sources.test": Action(_test, "resumed"),
     "sources.remove": Action(lambda desk: sources.remove(desk, "notes", WHO, WHY), "removed"),
     "syncs.start": Action(lambda desk: syncs.start(desk, "notes", WHO, WHY), "sync requested"),
     "syncs.start_all": Action(lambda desk: syncs.start_all(desk, WHO, WHY), "sync requested"),
@@ -299,7 +309,9 @@ def test_every_action_is_listed_in_the_room() -> None:
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__module__ == module.__name__ and "actor" in inspect.signature(function).parameters
+        if function.__module__ == module.__name__
+        and "actor" in inspect.signature(function).parameters
+        and name[0] != "_"
     }
     # The others of hosts need a server that hosts share: tests/deployments/test_audit_of_hosts.py.
     assert ACTIONS.keys() == found | {"hosts.take_out"}

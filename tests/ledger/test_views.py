@@ -70,7 +70,7 @@ def test_troubles_are_listed_worst_first(world: World, home: Home) -> None:
         (TroubleKind.PAUSED, "plots"),
     ]
     deletions, held, cluster, _, paused = trouble.trouble(world.ledger, home).troubles
-    assert (held.title, held.reason, held.incident) == ("held: login refused", "source.held", 2)
+    assert (held.title, held.reason, held.incident) == ("login refused", "source.held", 2)
     assert (paused.who, paused.why, paused.needs_person) == ("operator:anna", "moving house", False)
     assert (deletions.count, cluster.count, cluster.title) == (15, 2, TIMEOUT.message)
 
