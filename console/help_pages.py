@@ -190,6 +190,8 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
 
 def _settings(typed: list[str]) -> list[tuple[str, str]]:
     """Return the settings of the kind of source that is typed, with their meaning; its own settings first."""
+    if all(word.startswith("-") for word in typed):
+        return []  # without the imports
     from catchment.settings import SourceSettings
     from connectors import connector_class, kinds
 

@@ -101,7 +101,7 @@ def test_demo_accepts_a_folder_of_the_user(second: Said, newcomer: Person, tmp_p
     (tmp_path / "mine" / "bees.md").write_text(f"# Bees\n\nThe {word} stays in.\n")
     said = newcomer("demo", "--exit", "--home", newcomer.home, "--source", tmp_path / "mine").ok()
     # The watcher may have synced the new source before.
-    assert re.search(r"→ mine-[0-9a-f]{4}: (1 added or updated|nothing to do)", said.out), said.out
+    assert re.search(r"^mine-[0-9a-f]{4}: (1 added or updated|nothing to do)", said.out, re.MULTILINE), said.out
     assert "Quarantined items" in second.out
     assert "Quarantined items" not in said.out, "that is of the example"
     assert [hit["item"] for hit in newcomer.hits(word)] == ["bees.md"]

@@ -80,7 +80,7 @@ def test_http_refuses_requests_without_token_and_from_elsewhere(home: Home) -> N
 
 
 async def test_running_system_adds_search_by_meaning(home: Home) -> None:
-    query = {"query": "rusty steel beams"}
+    query = {"query": "corrosion of steel beams under a footbridge"}
     with served(home):
         async with Client(server_parameters(home)) as client:
             for _ in range(100):

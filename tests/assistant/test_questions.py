@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -137,7 +136,9 @@ async def test_question_is_answered_with_an_address(person: Person, hub: GitHubS
     for other in asked.get("lacks", ()):
         assert other not in text, text
     assert answer["total"] == asked.get("total", answer["total"]), text
-    addresses = re.findall(r"^address: (.+)$", text, re.MULTILINE)
+    rows = answer.get("hits", [answer])
+    addresses = [row["untrusted"]["address"] for row in rows if row.get("untrusted", {}).get("address")]
+    assert all(address in text for address in addresses)
     kinds = [_kind_of_opened(address, person, hub) for address in addresses]
     assert set(kinds[:1]) <= set(asked.get("from", ())) and bool(kinds) == ("from" in asked), text
     assert "1 source is kept from assistants" in text or list(asked["calls"][-1]) == ["read"]

@@ -133,7 +133,7 @@ def _untrusted_text(data: bytes) -> None:
         untrusted=passage,
     )
     text = as_text(hit)
-    [fence] = re.findall(r"<untrusted id=(\w{16})>", text)
+    [fence] = re.findall(r"<untrusted id=(\w{8})>", text)
     assert text.endswith(f"</untrusted id={fence}>")
     assert len(re.findall(r"<[/\s]*untrusted", text, re.IGNORECASE)) == 2
     assert not _LOADED.search(text) and not _INVISIBLE.search(text)
