@@ -229,12 +229,15 @@ class OpenBatch:
 
     def _extract(self) -> Figures:
         self.normalize()
-        documents = {}
+        before, documents = len(self._extractions), dict[Content, bytes]()
         for r, document in self._documents():
-            if r.extraction is not None:
-                self._extractions[r.content] = r.extraction
-            elif r.content not in self._extractions:
+            if r.content in self._extractions:
+                continue
+            if r.extraction is None:
                 documents[r.content] = document
+            else:
+                self._extractions[r.content] = r.extraction
+        taken_up = len(self._extractions) - before
         todo, start = list(documents), time.monotonic()
         for index, outcome in self._bench.parsed(extract_document, list(documents.values())):
             if not isinstance(outcome, Failed):
@@ -243,8 +246,7 @@ class OpenBatch:
             for job in self.jobs:
                 if (reading := self._reads.get(job.id)) and reading.content == todo[index]:
                     self._fail(job, outcome)
-        # Those that were extracted with their parse are taken up here.
-        self._bench.took("extract", start, len(self._extractions))
+        self._bench.took("extract", start, taken_up + len(todo))
         return {"extracted": len(todo)}
 
     def _deliver(self) -> Figures:

@@ -19,6 +19,8 @@ from prefect.context import AsyncClientContext, FlowRunContext
 from prefect.settings import get_current_settings
 from prefect.states import Running
 
+IDENTIFIER = "run:"
+"""Begins the identifier of a run, which the worker reads to cancel it."""
 _CURRENT_SECONDS = {"/flows/": float("inf"), "/flows/{id}": float("inf"), "/deployments/{id}": 1.0}
 """Age of a response that is still current, by its path. A flow never changes its name."""
 
@@ -52,7 +54,7 @@ class RememberingClient(PrefectClient):
             if options["json"] == {"name": run.name}:
                 return httpx.Response(httpx.codes.NO_CONTENT)
             # The engine's first change. The identifier is for cancellations.
-            options["json"] |= {"name": run.name, "infrastructure_pid": f"run:{run.id}"}
+            options["json"] |= {"name": run.name, "infrastructure_pid": f"{IDENTIFIER}{run.id}"}
         if path not in _CURRENT_SECONDS or method not in ("GET", "POST"):
             return await super().request(method, path, params, path_params, **options)
         key, now = f"{method} {path} {path_params} {options}", time.monotonic()

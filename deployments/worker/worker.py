@@ -31,7 +31,7 @@ from deployments.runs import recovery
 from deployments.runs.live_runs import LiveRuns, RunEnd
 from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
 from deployments.runs.recovery import Executed
-from deployments.runs.remembering_client import RememberingClient
+from deployments.runs.remembering_client import IDENTIFIER, RememberingClient
 from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
 from deployments.sources import editor_schema
@@ -49,7 +49,6 @@ _STOP_SECONDS = 12.0
 """Time for stopped runs: longer than the runner takes to abandon one."""
 _SOON = 0.02
 _COMMIT_SECONDS = (0.03, 0.17)
-_IDENTIFIER = "run:"
 _READ_NOTHING = (SKIPPED.name, REFUSED.name, COALESCED.name)
 
 
@@ -171,7 +170,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 # own hint is recorded again.
                 self.watcher.changes.give_back(source, hint if state in _READ_NOTHING else None)
         # The state is set already. With a status code Prefect would set it again, less precisely.
-        return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
+        return WarmWorkerResult(identifier=f"{IDENTIFIER}{flow_run.id}", status_code=0)
 
     async def _execute(
         self,
@@ -223,7 +222,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         grace_seconds: int = 30,
     ) -> None:
         """Stop a run by the identifier that `run` reported. Raises InfrastructureNotFound if it is not running here."""
-        run = UUID(infrastructure_pid.removeprefix(_IDENTIFIER)) if infrastructure_pid.startswith(_IDENTIFIER) else None
+        run = UUID(infrastructure_pid.removeprefix(IDENTIFIER)) if infrastructure_pid.startswith(IDENTIFIER) else None
         if run is None or (end := self._live.end_of(run)) is None:
             raise InfrastructureNotFound(f"this worker does not execute {infrastructure_pid}")
         self._cancel(run)

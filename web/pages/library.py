@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -108,26 +108,29 @@ def _facets(library: WarmLibrary, q: str, results: Results) -> dict[str, list[Ch
         ),
         "Date": ("date", (str(hit.moment.astimezone().year) for hit in results.hits if hit.moment)),
     }
-    # Several values of these find more documents, so the others stay when one is chosen.
-    others = {
-        "source": list(library.ledger.library.sizes()),
-        "type": [value for value, _ in template_filters.by_type(library.ledger.library.types())],
+    # Several values of these find more documents, so the others stay when one is chosen. Only then they are counted.
+    stored = library.ledger.library
+    others: dict[str, Callable[[], Iterable[str]]] = {
+        "source": stored.sizes,
+        "type": lambda: (value for value, _ in template_filters.by_type(stored.types())),
     }
     return {
         title: choices
         for title, (name, facet_values) in values.items()
-        if (choices := _choices(q, name, facet_values, results, others.get(name, ())))
+        if (choices := _choices(q, name, facet_values, results, others.get(name, list)))
     }
 
 
-def _choices(q: str, name: str, values: Iterable[str], results: Results, others: Iterable[str]) -> list[Choice]:
+def _choices(
+    q: str, name: str, values: Iterable[str], results: Results, others: Callable[[], Iterable[str]]
+) -> list[Choice]:
     """Return the values of a filter in the query, and then those of the results; if one is chosen, also `others`."""
     filters = [filter_ for filter_ in results.understood.filters if filter_.startswith(f"{name}:")]
     chosen = {filter_.partition(":")[2].strip('"'): filter_ for filter_ in filters}
     result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen.items()]
     numbers: dict[str, int | None] = dict(Counter(values).most_common(_VALUES))
     if chosen or results.total > len(results.hits):
-        numbers = dict.fromkeys([*numbers, *(others if chosen else ())])
+        numbers = dict.fromkeys([*numbers, *(others() if chosen else ())])
     for value, number in numbers.items():
         if value not in chosen and '"' not in value:
             result.append(Choice(value, f"{q} {_filter(name, value)}", number, is_chosen=False))
