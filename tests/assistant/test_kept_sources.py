@@ -149,8 +149,8 @@ def _answers(home: Home) -> list[str]:
         text = json.dumps(
             [result.is_error, result.structured_content, content.text], ensure_ascii=False, sort_keys=True
         )
-        text = re.sub(r'("?document"?:? |\\[nt])\d+(?=\\t|\b)', r"\1N", text)
         text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+|untrusted id=\w+", "T", text)
+        text = re.sub(r'("?document"?:? |\\[nt])\d+(?=\\t|\b)', r"\1N", text)
         text = re.sub(r'"withheld": (null|"[^"]*")|withheld: [^\\]*\\n', "", text)
         text = text.replace(home.path.parent.as_uri(), "file://")
         found.append(f"{tool} {given if tool not in ('read', 'related') else ''}: {text}")
