@@ -53,30 +53,29 @@ def _window(text: str) -> str:
 class MailSettings(Strict):
     """The addresses of mail about incidents, and the server that accepts it."""
 
-    host: str
-    port: int = Field(587, ge=1, le=65_535)
-    security: Literal["starttls", "tls", "none"] = "starttls"
-    sender: str = Field(alias="from", min_length=3)
-    to: tuple[str, ...] = Field(min_length=1)
-    user: str | None = None
-    password: SecretReference | None = None
+    host: str = Field(description="Name of the server that accepts the mail")
+    port: int = Field(587, description="Its port", ge=1, le=65_535)
+    security: Literal["starttls", "tls", "none"] = Field("starttls", description="starttls, tls or none")
+    sender: str = Field(alias="from", description="Address of the sender", min_length=3)
+    to: tuple[str, ...] = Field(description="Addresses that receive the mail", min_length=1)
+    user: str | None = Field(None, description="Login name")
+    password: SecretReference | None = Field(None, description="Reference to the password")
 
 
 class AlertSettings(Strict):
-    """The objectives; the incidents to send messages about, by which channels, and the quiet hours.
-
-    Attributes:
-        quiet: Windows such as "22:00-07:00" without messages. Incidents that are still open afterwards are sent then.
-        cooldown: Minimum seconds between two messages of the same reason and subject.
-        reasons: The reason codes to send.
-    """
+    """The objectives; the incidents to send messages about, by which channels, and the quiet hours."""
 
     objectives: Annotated[tuple[Objective, ...], BeforeValidator(objectives_in)] = OBJECTIVES
     mail: MailSettings | None = None
-    desktop: bool = False
-    quiet: tuple[Annotated[str, AfterValidator(_window)], ...] = ()
-    cooldown: float = Field(300, ge=0, le=604_800)
-    reasons: tuple[ReasonCode, ...] = tuple(ReasonCode)
+    desktop: bool = Field(False, description="Show desktop notifications by notify-send")
+    quiet: tuple[Annotated[str, AfterValidator(_window)], ...] = Field(
+        (),
+        description="Windows such as 22:00-07:00 without messages; incidents that are still open are sent afterwards",
+    )
+    cooldown: float = Field(
+        300, description="Seconds between two messages of the same reason and subject", ge=0, le=604_800
+    )
+    reasons: tuple[ReasonCode, ...] = Field(tuple(ReasonCode), description="Reason codes to send; default: all")
 
     @classmethod
     def load(cls, home: Home) -> AlertSettings:
