@@ -122,8 +122,8 @@ wheelhouse: wheel ## dist/wheelhouse: all that an installation without a network
 	$(PIP) wheel --no-deps --require-hashes -r build/runtime.lock -w dist/wheelhouse
 	cp dist/*.whl dist/wheelhouse
 
-lock: setup      ## renew requirements.lock from pyproject.toml
-	echo setuptools | $(BIN)/uv pip compile $(LOCK) --extra test -o requirements.lock pyproject.toml -
+lock: setup      ## renew requirements.lock from pyproject.toml (ARGS=--upgrade: newer versions)
+	echo setuptools | $(BIN)/uv pip compile $(LOCK) --extra test $(ARGS) -o requirements.lock pyproject.toml -
 
 clean:           ## remove the environment and the demo's state
 	rm -rf $(VENV) .demo

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from catchment.settings import SourceSettings
 
 _REFERENCE = re.compile(r"(env|file|keyring|block):.+")
-_PARSERS = ("xberg", "pypdfium2", "selectolax", "chardet")
+_PARSERS = (
+    "xberg",
+    "pypdfium2",
+    "selectolax",
+    "chardet",
+    "lxml",
+    "trafilatura",
+    "htmldate",
+    "olefile",
+    "tree-sitter",
+    "PyYAML",
+)
 """Parsing libraries. A different version may read files that this one cannot."""
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -112,3 +115,14 @@ def test_secret_digest_is_stable_and_irreversible(monkeypatch: pytest.MonkeyPatc
     assert {key: value for key, value in circumstances(settings).items() if key != "login"} == {
         key: value for key, value in first.items() if key != "login"
     }
+
+
+def test_new_version_of_any_parsing_library_is_a_change_of_the_program() -> None:
+    files = (Path(here.__file__).parents[1] / "content").rglob("*.py")
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    libraries = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"catchment"}
+    found = {distribution for library in libraries for distribution in packages_distributions()[library]}
+
+    assert found - {"orjson"} == set(here._PARSERS), "orjson reads only what we wrote"
