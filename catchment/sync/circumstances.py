@@ -31,6 +31,7 @@ _PARSERS = (
     "olefile",
     "tree-sitter",
     "PyYAML",
+    "orjson",
 )
 """Parsing libraries. A different version may read files that this one cannot."""
 
