@@ -83,7 +83,7 @@ class Connector(Protocol):
     def probe(self) -> str:
         """Check that the source can be read, and return a one-line summary for display.
 
-        Cheap; may be called at any time. Raises SourceUnavailable, LoginFailed or BadInput, with a remedy in the message.
+        Cheap; may be called at any time. Raises SourceUnavailable, LoginFailed or SourceInvalid, with a remedy in the message.
         """
         ...
 

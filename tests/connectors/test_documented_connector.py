@@ -1,0 +1,100 @@
+"""The connector in docs/connectors.md works as the page shows it, and fulfils the contract."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from catchment.contracts import Connector
+from catchment.errors import BadInput, SourceInvalid, SourceUnavailable, StillChanging, Vanished
+from catchment.model import Checkpoint, Root
+from tests.connectors.memory_ledger import MemoryLedger
+
+PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
+_NAME = "documented_connector"
+
+
+@pytest.fixture(scope="module")
+def quotes() -> Iterator[ModuleType]:
+    """The module on the page."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## A complete connector\n")[2]
+    code = re.search(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert code
+    module = sys.modules[_NAME] = ModuleType(_NAME)
+    exec(compile(code[1], f"{PAGE.name}: connectors/quotes.py", "exec"), module.__dict__)
+    yield module
+    del sys.modules[_NAME]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "quotes.json"
+    _write(file, weir="The weir is high.", gauge="The gauge is low.")
+    return file
+
+
+@pytest.fixture
+def connector(quotes: ModuleType, file: Path) -> Connector:
+    made: Connector = quotes.Quotes(quotes.QuotesSettings(**quotes.QuotesSettings.located(str(file))))
+    return made
+
+
+def _write(file: Path, **texts: str) -> None:
+    file.write_text(json.dumps(texts), encoding="utf-8")
+
+
+def test_documented_connector_lists_and_fetches(connector: Connector, ledger: MemoryLedger) -> None:
+    changes = ledger.sync(connector).changes
+    assert isinstance(changes[0], Root) and isinstance(changes[-1], Checkpoint)
+    assert ledger.documents() == {"weir": b"The weir is high.", "gauge": b"The gauge is low."}
+    assert ledger.sync(connector).item_changes == []
+    assert connector.probe() == "quotes.json: 2 texts"
+
+
+def test_documented_connector_reports_changes(connector: Connector, file: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(connector)
+    _write(file, weir="The weir is low.", sluice="The sluice is new.")
+    report = ledger.sync(connector)
+    assert (report.new, report.changed, report.deleted) == ({"sluice"}, {"weir"}, {"gauge"})
+    assert ledger.sync(connector).item_changes == []
+
+
+def test_documented_connector_refuses_changed_items(connector: Connector, file: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(connector)
+    listed = ledger.present()
+    _write(file, weir="The weir is low.")
+    with pytest.raises(StillChanging):
+        connector.fetch(listed["weir"].item)
+    with pytest.raises(Vanished):
+        connector.fetch(listed["gauge"].item)
+
+
+def test_documented_connector_can_be_pickled(connector: Connector, ledger: MemoryLedger) -> None:
+    copy: Connector = pickle.loads(pickle.dumps(connector))
+    assert list(copy.changes(ledger.known())) == list(connector.changes(ledger.known()))
+
+
+def test_documented_connector_reports_a_missing_source(
+    connector: Connector, quotes: ModuleType, file: Path, ledger: MemoryLedger
+) -> None:
+    ledger.sync(connector)
+    file.write_text("[]")
+    with pytest.raises(SourceInvalid, match="; "):
+        connector.probe()
+    file.unlink()
+    with pytest.raises(SourceUnavailable, match="; "):
+        ledger.sync(connector)
+    assert len(ledger.documents()) == 2
+    with pytest.raises(BadInput, match="; "):
+        quotes.QuotesSettings.located(str(file))
+
+
+def test_settings_of_the_documented_connector_have_titles(quotes: ModuleType) -> None:
+    assert quotes.QuotesSettings.model_json_schema()["properties"]["file"].keys() >= {"title", "description"}
