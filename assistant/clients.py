@@ -25,7 +25,7 @@ class AssistantProgram:
     key: str = "mcpServers"
 
     def add(self, entry: dict[str, Any]) -> bool:
-        """Write the entry, and nothing else. Returns whether it was not there yet. Raises BadInput, OSError."""
+        """Write the entry, and keep all others. Returns whether it is new. Raises BadInput, OSError."""
         file = self.file.resolve()
         text, mode = "{}", 0o600
         if file.exists():

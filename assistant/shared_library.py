@@ -164,7 +164,7 @@ class AssistantLibrary:
         return answers.WhyAnswer(**position, withheld=self._withheld(), note=note, items=explained)
 
     def plan(self, arguments: answers.PlanArguments) -> answers.PlanAnswer:
-        """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
+        """Return the plan of a sync of a folder. Lists the folder; reads and changes no file.
 
         Raises Refused for a source whose listing sends requests to a host.
         """

@@ -43,7 +43,7 @@ _LINK = re.compile(rf"\](?=\()(?!\((?:{_PLACE}|\((?:{_PLACE})*\))*\))")
 _DEFINITION = re.compile(r"\](?=:)(?!:\s*+(?!//)[^\s<>:&\\]*+(?:\s|$))")
 """The end of the label of an address that is defined apart, with the same exception. In a quotation, `>` may precede it."""
 _SAID = frozenset({"truncated", "next_offset", "offset"})
-"""Fields that the last line of an answer says in words."""
+"""Fields that the last line of an answer has in words."""
 _FENCE = re.compile(r"<([/\s]*untrusted)", re.IGNORECASE)
 
 

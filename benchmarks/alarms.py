@@ -2,7 +2,7 @@
 
 A person with ten sources: notes and folders by day, mail in bursts, repositories, an archive with a large import now and then.
 Nights are idle, weekends are slow, the laptop sleeps on some nights, some weekdays are holidays, and hosts are slow for an hour
-now and then. The figures go through the rollups of a ledger; each hour is judged as the web process judges it.
+now and then. The figures pass the rollups of a ledger; each hour is judged as the web process judges it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`python -m benchmarks.github_api [ISSUES]`: issues and comments through GitHub's API, compared with a bare loop.
 
-The bare loop requests every page of issues, comments and reviews with httpx and stores nothing. Both use the same local server
+The bare loop requests every page of issues, comments and reviews with httpx and stores no item. Both use the same local server
 through a counting proxy. Prints for each case the requests (and the free ones among them), the time and the memory.
 """
 

@@ -1,7 +1,7 @@
 """`python -m benchmarks.peers [NOTES]`: Catchment beside dlt, CocoIndex and, for PDFs, Recoll, each with its own abilities.
 
 Each run is a new process, measured from its start to its exit. The bare loop stores everything anew in each step. The
-programs of the others are in benchmarks/peers; `make bench-peers` installs what they need into build/peers-venv.
+programs of the others are in benchmarks/peers; `make bench-peers` installs their requirements into build/peers-venv.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(notes: int) -> None:
 
 
 def _pdfs(place: Path, home: Home) -> list[Result]:
-    """Measure the first ingest of PDFs; nothing if one of the others is not installed."""
+    """Measure the first ingest of PDFs; no result if one of the others is not installed."""
     if not (documents.require("pdftotext", "poppler-utils") and documents.require("recollindex", "recollcmd")):
         return []
     folder, recoll, alone = place / "documents", place / "recoll", Home(place / "alone")

@@ -1,7 +1,7 @@
 """`python -m benchmarks.soak [--rounds N]`: run the long tests and two thousand syncs, in rounds of at most 20 minutes.
 
 After each test and each block of syncs the tally is written to `.soak/tally.json`, and the next call continues after it.
-The tests come first, with three times as many random faults as in an ordinary run. A test that the end of a round
+The tests run first, with three times as many random faults as in an ordinary run. A test that the end of a round
 interrupts is the first of the next round, and counts as unfinished when a whole round was not enough for it.
 
 The syncs are of three small sources side by side, each after an edit of one note, in one home that is kept in `.soak`

@@ -1,7 +1,7 @@
 """`python -m benchmarks.web [--quick]`: 10,000 pages of 200 hosts, beside a bare loop with the same limits.
 
 Three of the hosts are dead (refuse connections), slow (no response within the time limit) and refusing (429). The bare loop
-has a coroutine for each host, requests with httpx.AsyncClient, leaves a host after its first failure, and stores nothing.
+has a coroutine for each host, requests with httpx.AsyncClient, leaves a host after its first failure, and stores no page.
 Prints for each case: the seconds until the last page of the healthy hosts and until the end, requests, conditional ones among
 them, pages requested twice, the shortest time between two requests to a host, peak memory, and Jain's index of the pages that
 each healthy host had delivered when the first of them was done.

@@ -191,7 +191,7 @@ _NAMELESS = {
     *("asked", "begun", "done", "found", "given", "kept", "mine", "one"),
     *("ours", "said", "seen", "sought", "taken", "theirs", "told", "wanted"),
 }
-"""Participles and pronouns, which tell nothing about a value."""
+"""Participles and pronouns, which do not describe a value."""
 
 
 _MOST_FILES = 15

@@ -78,7 +78,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A token bucket: `tokens` at time `at`. Grants nothing before `not_before` or beyond the budget."""
+    """A token bucket: `tokens` at time `at`. Grants no token before `not_before` or beyond the budget."""
 
     tokens: int
     at: int

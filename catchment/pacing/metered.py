@@ -167,7 +167,7 @@ class Metered(Pace):
                 self._meter.failed(host.limits, self._breaks(host), login=isinstance(error, LoginFailed))
                 raise
             except BaseException:
-                # A problem with the item, or a cancellation: this reveals nothing about the host.
+                # A problem with the item, or a cancellation, and not of the host.
                 self._record(host, transfer, answer)
                 raise
             self._answered(host, transfer, answer, self._clock() - began)

@@ -21,7 +21,7 @@ class Transfer:
         self.reports.append(report)
 
     def refund(self) -> None:
-        """Refund this transfer, because the host responded that nothing has changed (HTTP 304)."""
+        """Refund this transfer, because the host reported no change (HTTP 304)."""
         self.refunded = True
 
 

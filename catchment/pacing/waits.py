@@ -54,7 +54,7 @@ class WaitKind(StrEnum):
 class Wait:
     """A reason for which a source, host or item waits now.
 
-    `until`: its end, aware UTC; None if it is open or not known. `remedy`: what helps, or shows more.
+    `until`: its end, aware UTC; None if it is open or not known. `remedy`: a command that helps or shows more.
     """
 
     kind: WaitKind

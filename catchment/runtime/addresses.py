@@ -94,7 +94,7 @@ def postgresql(address: str) -> dict[str, str]:
 
 
 def pinned(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with which libpq connects to the given place, whatever variables the environment has.
+    """Return parameters with which libpq connects to the given place, regardless of the variables in the environment.
 
     Removes the services of libpq from the environment: an unknown one would make the connection fail.
     """

@@ -1,6 +1,6 @@
 """An HTTP client for pages and feeds of many hosts: polite, bounded, without cookies, scripts and logins.
 
-Each request is one transfer with the limits of its host. `network` decides where a connection may go.
+Each request is one transfer with the limits of its host. `network` decides which addresses a connection may reach.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class WebClient:
     ) -> WebResponse:
         """Request an address and follow its redirects.
 
-        The request is conditional if `etag` or `modified` are given. They come from an earlier response with the final
+        The request is conditional if `etag` or `modified` are given. They are from an earlier response with the final
         address `validated` (default: `address`), and are sent to that address only. `limits` replaces that of the client.
 
         Raises HostNotAllowed before a request to another host, and Skipped for a response above the size limit.

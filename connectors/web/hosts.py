@@ -1,6 +1,6 @@
 """Requests to many hosts at once: each host one request at a time, at its own pace, under its robots.txt.
 
-If a host refuses, throttles or is gone, a listing sends no further requests to it, and continues with the other hosts. All
+If a host refuses, throttles or is missing, a listing sends no further requests to it, and continues with the other hosts. All
 sources share the pace, which decides when the next request to the host is allowed.
 """
 

@@ -1,4 +1,4 @@
-"""The state of an address after each look at it, the time of the next look, and the test whether it is gone. No I/O."""
+"""The state of an address after each look at it, the time of the next look, and the test whether it was removed. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.web.client import WebResponse
 FIRST_INTERVAL = timedelta(days=1)
 _LEAST, _LONGEST = timedelta(minutes=30), timedelta(days=7)
 _LOOKS, _DAYS = 3, timedelta(days=3)
-"""An address is gone if this number of looks in a row, over at least this time, found it missing."""
+"""An address counts as removed if this number of looks in a row, over at least this time, found it missing."""
 _MISSED_INTERVAL = _DAYS / (_LOOKS - 1)
 _REFRESH = re.compile(
     r"""\s*(?P<seconds>\d{0,4})[\d.]*\s*[;,\s]\s*(?>(?:url\s*=\s*)?)(?:(?P<mark>["'])(?P<quoted>.*?)(?:(?P=mark).*)?|(?P<plain>.+))\Z""",

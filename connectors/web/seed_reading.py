@@ -1,4 +1,4 @@
-"""Read the seeds of a source: its feeds, lists and sitemaps, and what these name in turn.
+"""Read the seeds of a source: its feeds, lists and sitemaps, and the seeds that these name in turn.
 
 Untrusted data is parsed by `WebRun.parse`. A seed that it cannot parse, or that breaks off, counts as failed: the listing
 then deletes no items.

@@ -190,7 +190,7 @@ class IncidentWatch:
             if incident.reason in [*ReasonCode]:
                 keyed[ReasonCode(incident.reason), incident.subject] = incident
             elif self._role.is_first:
-                # Of an earlier version: nothing judges it any more.
+                # Its reason code is of another version, so no condition closes it.
                 self._unsaved[incident.identity] = _continued(incident, now, "closed", closed_at=now)
         self._open = {key: incident for key, incident in keyed.items() if self._role.judges(key)}
         self._judge = Judge()

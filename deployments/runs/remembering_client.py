@@ -1,4 +1,4 @@
-"""The client of the worker and of the runner: it does not ask the server for what this process has just read or set.
+"""The client of the worker and of the runner: it does not request objects that this process has just read or set.
 
 Prefect's engine reads each run that it has started, names it, and registers a flow for each subflow. A request costs the
 server 4 to 20 ms.
@@ -63,7 +63,7 @@ class RememberingClient(PrefectClient):
         return self._responses[key][1]
 
     async def create_flow_run(self, flow: Any, **options: Any) -> FlowRun:  # type: ignore[override]
-        """Create a run; that of a subflow with its name, and running, because it waits for nothing."""
+        """Create a run; that of a subflow with its name, and running, because it never waits for a slot."""
         if is_subflow := options.get("parent_task_run_id") is not None:
             options |= {"state": Running(), "name": _name(flow, options["parameters"])}
         try:

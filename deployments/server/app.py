@@ -77,7 +77,7 @@ def main(listening: socket.socket) -> None:
 
     app = recorded(create_app(final=True), note)
     app = with_signin(app, Home.default().signin_keys, os.environ["PREFECT_API_AUTH_STRING"])
-    # No collection looks at what the imports have left.
+    # The collector skips the objects that the imports have left.
     gc.freeze()
     config = uvicorn.Config(
         refusing_odd_logins(restricted(app, listening.getsockname()[1])),
@@ -89,7 +89,7 @@ def main(listening: socket.socket) -> None:
 
 
 def adapt_prefect() -> None:
-    """Change the parts of Prefect that are not public, in this process. Does nothing with a version that was not tested."""
+    """Change the parts of Prefect that are not public, in this process. No effect with an untested version."""
     from prefect import __version__
 
     from deployments.server.run_names import name_runs

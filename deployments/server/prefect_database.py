@@ -136,7 +136,7 @@ def block_type_settings(home: Home) -> Mapping[str, str]:
 
 
 def note_block_types(home: Home) -> None:
-    """Record that the running server has registered all block types. Does nothing if the file is busy or not writable."""
+    """Record that the running server has registered all block types. No effect if the file is busy or not writable."""
     with contextlib.suppress(sqlite3.DatabaseError), _open(_file(home)) as database:
         if _number(database, _NOTE) != (number := _packages()):
             database.execute(f"PRAGMA {_NOTE} = {number}")

@@ -1,4 +1,4 @@
-"""What Prefect's server stores of a run: less than it makes, and nothing that a page or a program of ours shows is missing.
+"""The rows that Prefect's server stores for a run: fewer than it makes, but all that the pages and our programs show.
 
 Each stored event takes 8 KB of the database: a row for each of its resources, and nine indexes. Automations and open streams
 receive all events, because they do not read the table.

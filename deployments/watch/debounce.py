@@ -88,7 +88,7 @@ class Debounce:
             self._look_at = now
 
     def wake_at(self) -> float:
-        """The time of the next call of `needs_status` if no change comes first; infinity if the source is idle."""
+        """The time of the next call of `needs_status` if no change is reported first; infinity if the source is idle."""
         return min(self._trailing_edge(), self._look_at)
 
     def needs_status(self, now: float) -> bool:

@@ -87,7 +87,7 @@ def test_set_back_by_two_hours_in_the_middle_of_a_sync(
     settled(person)
     (found,) = [finding for finding in person("doctor", "--json").json["findings"] if finding["probe"] == "clock"]
     assert found["verdict"] == "warn"
-    # No test sets the system clock, from which file times come; these processes see file times an hour ahead.
+    # No test sets the system clock, which also dates files; these processes see file times an hour ahead.
     assert found["message"].startswith("the clock of the disk differs by +3600 s")
     # The schedule follows the new clock.
     until(lambda: planned_and_done(person), bool)

@@ -35,7 +35,7 @@ def library() -> Iterator[str]:
 
 @pytest.fixture
 def prefect(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Prefect's own server, started as its documentation says, and its address."""
+    """Prefect's own server, started as in its documentation, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What a sync asks of the Prefect server, and what the server stores: upper bounds, in a real system."""
+"""Upper bounds for the requests of a sync to the Prefect server, and for the rows that it stores, in a real system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.acceptance
 
 _NOTHING, _ONE_NOTE = 9, 15
-"""Most requests of worker and runner for a sync that finds nothing, and for one with one changed note."""
+"""Most requests of worker and runner for a sync without changes, and for one with a changed note."""
 _COUNTER = """
 import sys
 if "deployments.server.app" in sys.orig_argv:
@@ -38,7 +38,7 @@ if "deployments.server.app" in sys.orig_argv:
     uvicorn.config.Config.__init__ = __init__
 """
 _PERIODIC = re.compile("/filter$|/logs/$|/get_scheduled_flow_runs$|/artifacts/|/workers/")
-"""In the paths of requests that come at intervals, so that a slow machine has more of them."""
+"""In the paths of periodic requests, of which a slow machine has more."""
 
 
 @pytest.fixture(scope="module")

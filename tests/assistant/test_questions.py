@@ -1,6 +1,6 @@
 """Ten questions to an assistant over a vault, a mailbox and a repository, answered by the tools alone: no model takes part.
 
-`questions.yaml` has the calls and what must stand in the last answer. A client of the SDK calls `catchment mcp` over stdio.
+`questions.yaml` has the calls and the texts of the last answer. A client of the SDK calls `catchment mcp` over stdio.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The operator's pages and their forms on a real home, over ASGI: what they show, do and refuse, also as JSON."""
+"""The operator's pages and their forms on a real home, over ASGI: their content, effects and refusals, also as JSON."""
 
 from __future__ import annotations
 

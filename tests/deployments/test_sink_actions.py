@@ -1,4 +1,4 @@
-"""What operators do with sinks: places of their own, and actions that are done although the server is silent."""
+"""The actions of operators on sinks: separate places, and actions that succeed although the server is silent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_place_with_a_control_character_is_refused(desk: Desk, tmp_path: Path, s
 def test_actions_are_done_although_the_server_is_silent(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker starts the delivery later. An error would say that nothing was done."""
+    """The worker starts the delivery later. An error would mean that the action failed."""
 
     def silent(_home: Home, _name: str) -> None:
         raise TryAgain("the Prefect server does not respond; try again")

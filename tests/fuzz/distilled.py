@@ -44,7 +44,7 @@ def steps(check: Callable[[bytes], None], data: bytes) -> Steps:
 
 
 def chosen(check: Callable[[bytes], None], known: Iterable[bytes], inputs: Iterable[bytes], most: int) -> list[bytes]:
-    """Select at most `most` inputs greedily by new coverage; ties go to the shortest."""
+    """Select at most `most` inputs greedily by new coverage; of equal ones, the shortest."""
     reached = set().union(*(steps(check, data) for data in known))
     new = {data: set(steps(check, data)) for data in sorted(set(inputs), key=lambda data: (len(data), data))}
     found: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Hazards of the web: hosts that go away, move, lie about missing pages or never end; feeds and rules that change."""
+"""Hazards of the web: hosts that vanish, move, lie about missing pages or never end; feeds and rules that change."""
 
 from __future__ import annotations
 

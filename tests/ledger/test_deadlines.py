@@ -1,4 +1,4 @@
-"""A search shows the lanes that end in time, and says which do not: a real library, and statements that never end."""
+"""A search shows the lanes that end in time, and names the others: a real library, and statements that never end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ordinary days of six sources with a real ledger: what heals by itself is no problem, and what does not is one."""
+"""Ordinary days of six sources with a real ledger: failures that heal by themselves open no incident; others do."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Days:
             syncs.end(sync.id, outcome, {}, str(error), reason_of(error))
 
     def sleep(self, seconds: float) -> None:
-        """Sleep. Then the network takes a while, and the planned syncs come soon, each at its own time."""
+        """Sleep. Then the network takes a while, and the planned syncs start soon, each at its own time."""
         clock = self.world.clock
         clock.forward(seconds=seconds)
         self._offline_until = clock.now + self.random.uniform(2, 40)

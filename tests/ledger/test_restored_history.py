@@ -463,7 +463,7 @@ def test_restore_killed_anywhere_leaves_an_intact_audit(house: House, tmp_path: 
 
 @contextmanager
 def killed_at(step: int) -> Iterator[None]:
-    """Raise where a kill would end the process: before the replacement of file number `step`. A later step ends nothing."""
+    """Raise where a kill would end the process: before the replacement of file number `step`, if there are so many."""
     left = [step]
     replace = Path.replace
 

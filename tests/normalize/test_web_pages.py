@@ -1,4 +1,4 @@
-"""Web pages: the main text, its structure and what the page states about itself. The expected phrases were written first.
+"""Web pages: the main text, its structure and the metadata of the page. The expected phrases were written first.
 
 A new case is a page and its JSON file in `web_pages`; no code is needed.
 """

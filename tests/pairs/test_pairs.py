@@ -1,4 +1,4 @@
-"""Two acts beside each other, one of them killed, leave what each of them promises; `make pairs` tries more steps."""
+"""Two concurrent acts, one of them killed, keep the promises of both; `make pairs` tries more steps."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ HOSTILE = (
 
 @dataclass
 class Reader:
-    """A person who reads a library on its page, with the folder of the vault."""
+    """A reader of a library on its page, with the folder of the vault."""
 
     client: TestClient
     world: World
