@@ -158,7 +158,7 @@ def retry(desk: Desk, number: int, actor: str, reason: str = "") -> int:
 
 
 def undo(desk: Desk, number: int, actor: str, reason: str = "") -> tuple[int, Undone | None]:
-    """End a backfill and undo what it changed in the library.
+    """End a backfill and undo its changes of the library.
 
     Return the number of cancelled jobs, and the undo; None without changes to undo, or if its undo data expired. May be
     repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.

@@ -56,7 +56,7 @@ def unread_hosts(desk: Desk, ledger: Ledger, entry: SourceEntry) -> Mapping[str,
 
 
 def consent(desk: Desk, ledger: Ledger, name: str, scope: str | None = None) -> ConsentView:
-    """Return what a source reads, and the consent to it. `scope`: whose withdrawal is considered. Raises NotFound."""
+    """Return the scopes of a source, and the consent to them. `scope`: the one to withdraw. Raises NotFound."""
     consent_rows = ledger.consents.all(name, every=True)
     # Another host of a shared library may have its settings.
     entry = desk.entries().get(name) if consent_rows else desk.entry(name)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FilesOfType:
-    """Files whose names have the same ending, such as "md"; "" without one. `size` in bytes."""
+    """Files with the same ending of their names, such as "md"; "" without one. `size` in bytes."""
 
     ending: str
     number: int
@@ -50,7 +50,7 @@ class SourcePreview:
 
     Attributes:
         description: Of the place; None for a host, before consent.
-        scopes: What needs consent, by name, with descriptions; empty for files on this machine.
+        scopes: The scopes that need consent, by name, with descriptions; empty for files on this machine.
         secret: The setting for a password or token; None if none is needed.
         files: Of a folder, by type, the most frequent first.
         is_complete: Whether all files were counted in time.
@@ -146,7 +146,7 @@ def proof(desk: Desk, name: str) -> ProofPreview:
 
 
 def compared(desk: Desk, ledger: Ledger, name: str, compare: Callable[..., T], **options: Any) -> T:
-    """Compare the library with a source by `make_plan` or `prove`, whose exceptions it raises. `options`: of that."""
+    """Compare the library with a source by `make_plan` or `prove`, with its `options`. Raises the same exceptions."""
     entry = desk.entry(name)
     connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)
