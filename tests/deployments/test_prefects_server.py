@@ -67,7 +67,7 @@ IntervalSchedule(interval=60, timezone="Europe/Berlin")
 
 
 def test_installed_prefect_is_the_one_that_is_adapted() -> None:
-    assert is_tried(version("prefect")), "compare the parts that docs/internals.md lists, then set TRIED_PREFECT"
+    assert is_tried(version("prefect")), "compare the parts that docs/prefect.md lists, then set TRIED_PREFECT"
 
 
 @pytest.mark.full
