@@ -2,14 +2,18 @@
 
     tar xf BUNDLE.tar && python3 -I verify.py [FOLDER] [--item N] [--key KEY]
 
-Checks an unpacked bundle, by default the folder of this file: that it holds the files of the manifest and no others, that no
-row of the history is changed, missing or out of order, that the rows belong to the signed tree, who signed it, and that every
-job went only through permitted states. `--key` is the public key to expect: `catchment audit key` shows it where the bundle
-was made.
+Checks an unpacked bundle, by default the folder of this file: that it has the files of the manifest and no others, as signed;
+that each row of the history in it is unchanged, in order and at its place in the signed tree; and that each job, as far as
+its rows are there, went only through permitted states to the state in jobs.jsonl. A bundle of all sources and times lacks no
+row. A bundle of one source, of a period, or after an erasure is a part: the signer chose its rows.
 
-Trusts nothing in the folder: each number that it prints is counted or has been checked, hidden characters are printed as
-escapes, and memory grows only with the number of rows. The hash of a row and the table of states stand a second time here,
-because this file must run alone; tests compare them with those of the ledger.
+Only the signature vouches for throttles.jsonl, artifacts.jsonl and the names of sources, and anybody can sign: `--key` is the
+public key to expect, which `catchment audit key` shows where the bundle was made. This program is a part of the bundle, too:
+if you do not trust the sender, take it from an installation of Catchment, or read it first.
+
+Each number that it prints is counted or checked, hidden characters are printed as escapes, and memory grows only with the
+number of rows. The hash of a row and the table of states stand a second time here, because this file must run alone; tests
+compare them with those of the ledger.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rules that recognize secrets: the token formats by issuer in `token_formats.txt`, and the common notations of passwords.
 
 A rule has a name, hints and a shape. Ambiguous shapes need further evidence: a checksum, randomness or the words around
-them, which `secret_checks` examines. docs/privacy.md lists the kinds. Masking is in `secret_masking`.
+them, which `secret_checks` examines. docs/masked-secrets.md lists the kinds. Masking is in `secret_masking`.
 """
 
 from __future__ import annotations
