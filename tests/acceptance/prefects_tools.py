@@ -1,4 +1,4 @@
-"""The section of the README about Prefect's own tools, carried out on a free port."""
+"""The section of docs/install.md about Prefect's own tools, carried out on a free port."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def carried_out(folder: Path, *, keeps_server: bool = False) -> Iterator[tuple[s
     """Yield the server's address and the number of commands. With `keeps_server`, the last one, which stops it, is left out."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    text = (PROJECT / "README.md").read_text().replace(":4200/", f":{port}/")
+    text = (PROJECT / "docs" / "install.md").read_text().replace(":4200/", f":{port}/")
     assert _STOP in text
-    readme = folder / "README.md"
-    readme.write_text(text.replace(_STOP, "") if keeps_server else text)
+    page = folder / "install.md"
+    page.write_text(text.replace(_STOP, "") if keeps_server else text)
     variables = {
         "HOME": str(folder),
         "PATH": os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]]),
@@ -32,7 +32,7 @@ def carried_out(folder: Path, *, keeps_server: bool = False) -> Iterator[tuple[s
     }
     environment = Person(folder / "home", variables=variables).environment
     try:
-        commands = document.carry_out(readme, environment, PROJECT, under="With Prefect's own tools")
+        commands = document.carry_out(page, environment, PROJECT, under="With Prefect's own tools")
         yield f"http://127.0.0.1:{port}", commands
     finally:
         subprocess.run([COMMAND.with_name("prefect"), "server", "stop"], env=environment, cwd=PROJECT, check=False)

@@ -1,4 +1,4 @@
-"""The README's commands to upgrade, move and uninstall, for a home of the first revision."""
+"""The commands of docs/install.md to upgrade, move and uninstall, for a home of the first revision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.versions import kept
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
-def test_home_is_upgraded_moved_and_removed_as_the_readme_says(tmp_path: Path) -> None:
+def test_home_is_upgraded_moved_and_removed_as_documented(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     # The environment of the tests must not be made anew.
@@ -26,10 +26,8 @@ def test_home_is_upgraded_moved_and_removed_as_the_readme_says(tmp_path: Path) -
     person.home.mkdir(mode=0o700)
     kept("0001", person.home)
     try:
-        assert (
-            document.carry_out(PROJECT / "README.md", person.environment, PROJECT, under="Upgrade, move, uninstall")
-            == 4
-        )
+        page = PROJECT / "docs" / "install.md"
+        assert document.carry_out(page, person.environment, PROJECT, under="Upgrade, move, uninstall") == 4
     finally:
         person("down")
     assert person.left() == []

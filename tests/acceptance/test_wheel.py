@@ -1,4 +1,4 @@
-"""Catchment without its clone: installed as in the README, in an empty environment and without a network."""
+"""Catchment without its clone: installed as in docs/install.md, in an empty environment and without a network."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.project_files import export
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
+_PAGE = "docs/install.md"
 _LOOPBACK_UP = "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 1))"
 _WITHOUT_NETWORK = (
     *("unshare", "--user", "--map-root-user", "--net", "sh", "-c"),
@@ -58,20 +59,17 @@ def person(clone: Path) -> Person:
 
 @pytest.fixture(scope="module")
 def with_wheel(clone: Path, person: Person) -> Person:
-    """The user after the README's commands that need a network."""
-    assert document.carry_out(clone / "README.md", person.environment, clone, under="Install it without a clone") == 3
+    """The user after the page's commands that need a network."""
+    assert document.carry_out(clone / _PAGE, person.environment, clone, under="Install it without a clone") == 3
     return person
 
 
 @pytest.fixture(scope="module")
 def installed(clone: Path, with_wheel: Person) -> Iterator[Person]:
-    """The user after the README's other commands, without a network; the demo is among them."""
+    """The user after the page's other commands, without a network; the demo is among them."""
     environment = {name: value for name, value in with_wheel.environment.items() if name != "CATCHMENT_HOME"}
-    before = _WITHOUT_NETWORK
-    assert (
-        document.carry_out(clone / "README.md", environment, clone, under="Install it without a network", before=before)
-        == 3
-    )
+    under = "Install it without a network"
+    assert document.carry_out(clone / _PAGE, environment, clone, under=under, before=_WITHOUT_NETWORK) == 3
     # The copy is not used from here on.
     shutil.rmtree(clone)
     yield replace(with_wheel, command=Path(with_wheel.variables["HOME"]) / "catchment" / "bin" / "catchment")

@@ -1,4 +1,4 @@
-"""Prefect's second interface on Prefect's own server, after the commands of the README: no part of it is ours."""
+"""Prefect's second interface on Prefect's own server, after the commands of docs/install.md: no part of it is ours."""
 
 from __future__ import annotations
 

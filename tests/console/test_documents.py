@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,19 @@ def test_broken_link_is_reported(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("# Title\n\n[a](page.md#title) [b](#tile) [c](other.md) [d](https://example.org/x.md)\n")
     assert broken(document) == ["page.md#tile", "other.md#"]
+
+
+def test_readme_and_site_list_each_page_under_the_same_kind() -> None:
+    site = tomllib.loads((PROJECT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    kinds: dict[str, set[str]] = {}
+    for section in site[1:]:
+        ((kind, pages),) = section.items()
+        kinds[kind] = {page for entry in pages for page in entry.values() if not page.startswith("tests/")}
+    index, kind = PROJECT.joinpath("README.md").read_text(encoding="utf-8").partition("## Read on\n")[2], ""
+    listed: dict[str, set[str]] = {}
+    for line in index.splitlines():
+        if line.startswith("| "):
+            kind = re.search(r"\*\*(.+?)\*\*", line)[1] if "**" in line else kind  # type: ignore[index]
+            listed.setdefault(kind, set()).update(file for file, _ in _LINK.findall(line))
+    assert {kind: pages for kind, pages in listed.items() if kind} == kinds
+    assert set().union(*kinds.values()) >= {f"docs/{page.name}" for page in (PROJECT / "docs").glob("*.md")}
