@@ -19,6 +19,16 @@ from catchment.runtime.process import identity
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views import waits
+from tasks.run_states import (
+    AWAITING_SLOT,
+    COALESCED,
+    CRASHED,
+    INTERRUPTED,
+    QUARANTINED,
+    RETRYING_LATER,
+    SKIPPED,
+    WAITING,
+)
 from tests.ledger.world import TIMEOUT, World, note, notes
 
 LIMITS = HostLimits("host.example.org")
@@ -157,10 +167,15 @@ def test_wait_is_a_sentence() -> None:
 
 
 def test_document_lists_the_kinds_in_their_order() -> None:
-    listed = re.findall(
-        r"^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert listed == [*WaitKind]
+    rows = r"^\| `(\w+)` \| `([^`|]+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$"
+    listed = re.findall(rows, DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed == [(kind.value, kind.label) for kind in WaitKind]
+
+
+def test_document_names_each_state_of_a_run_that_waits() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").partition("\n## States of runs\n")[2]
+    waiting = (AWAITING_SLOT, SKIPPED, WAITING, COALESCED, CRASHED, INTERRUPTED, QUARANTINED, RETRYING_LATER)
+    assert [state.name for state in waiting if f"`{state.name}`" not in text] == []
 
 
 def test_unfinished_deletion_is_finished_by_revoking_again(home: Home, world: World) -> None:
