@@ -286,7 +286,7 @@ class SourceSettings(Strict):
     keep_raw: bool | None = Field(
         None,
         title="Keep raw content",
-        description="Keep items as fetched, for better parsers; None: yes for mail and GitHub, no for files",
+        description="Keep items as fetched, for better parsers; None: yes for what a host sends, no for files",
     )
 
     @field_validator("*")

@@ -6,12 +6,14 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 from catchment.telemetry.catalogue import CATALOGUE, Metric
 from catchment.telemetry.incidents import ReasonCode
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
+_WIDTH: Final = 150
 
 
 def documents() -> dict[Path, str]:
@@ -38,7 +40,8 @@ def _runbook(code: ReasonCode) -> str:
     found = re.search(rf"^## (.*`{re.escape(code)}`.*)$", procedures, re.MULTILINE)
     anchor = re.sub(r"[^\w -]", "", found[1]).replace(" ", "-").lower() if found else ""
     link = f" [Step by step](runbooks.md#{anchor})." if found else ""
-    return f"\n### {code}\n\n{code.help}. {code.runbook}{link}"
+    lines = wrap(f"{code.help}. {code.runbook}{link}", _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(("", f"### {code}", "", *lines))
 
 
 if __name__ == "__main__":
