@@ -12,6 +12,6 @@ ENV PATH=/opt/catchment/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp CATCHMENT_HOM
 USER 10001
 VOLUME /data
 EXPOSE 4210
-HEALTHCHECK --interval=60s --timeout=20s --start-period=120s CMD ["catchment", "health"]
+HEALTHCHECK --interval=60s --timeout=20s --start-period=120s CMD ["catchment", "check"]
 ENTRYPOINT ["catchment"]
 CMD ["up", "--listen", "0.0.0.0", "--allow-host", "localhost:4210"]

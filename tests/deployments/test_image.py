@@ -73,7 +73,7 @@ def test_image_holds_the_wheel_and_one_volume_and_is_not_root() -> None:
     ignored = (PROJECT / ".dockerignore").read_text().split()
     assert ignored == ["*", "!dist/*.whl", "!dist/constraints.txt"]
     assert (only("USER").arguments, only("VOLUME").arguments) == (IMAGE_USER, "/data")
-    assert only("HEALTHCHECK").words == ["catchment", "health"]
+    assert only("HEALTHCHECK").words == ["catchment", "check"]
     assert not any(host in (PROJECT / "Dockerfile").read_text() for host in ("://", "index-url"))
 
 

@@ -94,5 +94,8 @@ def test_pods_run_the_image_and_join_by_its_command() -> None:
         for option in parameter.opts
     }
     assert options <= known
+    probe = container["livenessProbe"]["exec"]["command"]
+    assert ":4210/live" in probe[-1]
+    compile(probe[-1], "probe", "exec")
     variables = set(re.findall(r"\$(\w+)|env:(\w+)", script))
     assert {first or second for first, second in variables} == {each["name"] for each in container["env"]}
