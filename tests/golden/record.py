@@ -168,15 +168,16 @@ def serving(home: Path) -> Iterator[None]:
 def shape_of_output(folder: Path, call: str, run: Callable[..., Result] = run) -> Any:
     """Run a command line on the home in the folder and return the shape of its JSON output.
 
-    While the system runs, `status` is reduced to the source `live`: the other sources may be syncing.
+    While the system runs, `status` is reduced to the source `live`: the other sources may be syncing, or not.
     """
     result = run(folder / "home", *call.format(folder=folder).split())
     assert "unexpected" not in result.err and result.out, result
     if "--ndjson" in call:
         return shape([json.loads(line) for line in result.out.splitlines()])
     output = json.loads(result.out)
-    if isinstance(output, dict) and output.get("worker"):
+    if isinstance(output, dict) and (worker := output.get("worker")):
         output["sources"] = [source for source in output["sources"] if source["name"] == "live"]
+        worker["runs"].append("a run")
     return shape(output)
 
 
