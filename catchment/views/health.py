@@ -72,6 +72,11 @@ class HealthReport(ProcessReport):
         """Return the conditions; none if the report is older than the interval of the checks."""
         return () if now - self.at > _RECENT else self.findings
 
+    @property
+    def besides_web(self) -> tuple[Condition, ...]:
+        """The conditions that the web process shows: it responds."""
+        return tuple(condition for condition in self.findings if condition.probe != "web")
+
     def reads(self, source: str) -> bool:
         """Whether the check has read a source."""
         return any(

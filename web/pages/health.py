@@ -37,8 +37,7 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     with suppress(CatchmentError):
         host_rows = tuple(hosts(library.ledger, ServerReport.read(library.home)))
         sinks = tuple(library.ledger.outbox.all())
-    # This process responds.
-    findings = [finding for finding in report.findings if finding.probe != "web"] if report else []
+    findings = report.besides_web if report else ()
     newest = shlex.quote(str(backups_view.files[0].file)) if backups_view.files else None
     return {
         "view": HealthAndBackups(report, host_rows, sinks, backups_view),

@@ -108,7 +108,7 @@ def _queue(library: WarmLibrary, case: str | None, view: object, page_address: s
 
 def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report = HealthReport.read(library.home)
-    data = _queue(library, None, None, "/trouble", checks=report.findings if report else ())
+    data = _queue(library, None, None, "/trouble", checks=report.besides_web if report else ())
     view = replace(data["view"], closed=trouble.closed(library.ledger))
     return {**data, "view": view, "closed": view.closed}
 
