@@ -41,7 +41,9 @@ def show_conversation(view: DocumentView) -> None:
     current = view.position
     around = range(max(0, current - _AROUND), min(len(view.conversation), current + _AROUND + 1))
     render.say()
-    render.say(render.paint(f"Message {current + 1} of {len(view.conversation)} in its conversation", "bold"))
+    count = len(view.conversation)
+    shown = "" if len(around) == count else f"; {len(around)} shown, the others: `catchment related {view.document}`"
+    render.say(render.paint(f"Message {current + 1} of {count} in its conversation{shown}", "bold"))
     render.show_table(
         ("", "DOCUMENT", "SENT", "FROM", "SUBJECT"),
         [

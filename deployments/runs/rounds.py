@@ -43,6 +43,8 @@ _FIRST_SECONDS = 10.0
 """Time for the first round, during which no run starts."""
 _REPORT_SECONDS = 90.0
 """Time between two reports of the server's plans: each can cost it half a second."""
+_PLANNED_SECONDS = 6.0
+"""Time from a change of a deployment until the server has planned its runs, which are then reported, too."""
 _SETTLE_SECONDS = 1.0
 """Time from a change to its report: the server emits an event before it commits, and changes arrive in bursts."""
 _BEAT_SECONDS = 10.0
@@ -106,15 +108,15 @@ class RecoveryRounds:
     async def follow(self) -> None:
         """Write the facts that only the server has to a file, and mark the deployments, until cancelled.
 
-        Every 90 seconds, and at once after `changed` and `ended`. The file is for readers without Prefect, and for the time
-        while the server is down.
+        Every 90 seconds, and at once and seconds after `changed` and `ended`. The file is for readers without Prefect, and for
+        the time while the server is down.
         """
         while True:
+            seconds, has_changed = _SOON_SECONDS, self._changed.is_set()
             self._changed.clear()
-            seconds = _SOON_SECONDS
             with self._postponed():
                 if await self._report():
-                    seconds = _REPORT_SECONDS
+                    seconds = _PLANNED_SECONDS if has_changed else _REPORT_SECONDS
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)
             await asyncio.sleep(_SETTLE_SECONDS)

@@ -24,7 +24,7 @@ def page() -> str:
     """Return docs/settings.md as it should be: its text, with tables that are made from the code."""
     models = {kind: connector_class(kind).settings for kind in kinds()}
     tables = {
-        "all": _table(row for row in _common() if "." not in row.key),
+        "all": _table(row for row in _common("web") if not _is_of_kind(row.key)),
         "kinds": _defaults(),
         "mail": _fields(MailSettings, "mail."),
         "alerts": _fields(AlertSettings, ""),
@@ -40,8 +40,13 @@ def page() -> str:
     return text
 
 
-def _common() -> list[SettingRow]:
-    return [row for row in connector_class("web").settings.model_construct().rows() if _is_common(row)]
+def _common(kind: str) -> list[SettingRow]:
+    return [row for row in connector_class(kind).settings.model_construct().rows() if _is_common(row)]
+
+
+def _is_of_kind(key: str) -> bool:
+    """Whether the default of a common setting depends on the kind."""
+    return "." in key or len({row.value for kind in kinds() for row in _common(kind) if row.key == key}) > 1
 
 
 def _is_common(row: SettingRow) -> bool:
@@ -65,18 +70,20 @@ def _fields(model: type[BaseModel], prefix: str) -> str:
 
 def _defaults() -> str:
     """Return a table of the settings whose default depends on the kind."""
-    policies = [
-        (policy := connector_class(kind).policy).model_dump() | {"resources": {"at_once": policy.at_once}}
-        for kind in kinds()
-    ]
 
-    def row(setting: SettingRow) -> str:
-        group, _, name = setting.key.partition(".")
-        values = " | ".join(_value(policy[group][name]) for policy in policies)
-        return f"| `{setting.key}` | {values} | {_cell(setting.meaning)} |\n"
+    def value(kind: str, key: str) -> Any:
+        policy = connector_class(kind).policy
+        if "." not in key:
+            return next(row.value for row in _common(kind) if row.key == key)
+        group, _, name = key.partition(".")
+        return getattr(policy if group == "resources" else getattr(policy, group), name)
 
-    head = f"| setting | {' | '.join(kinds())} | meaning |\n|---{'|---' * len(policies)}|---|\n"
-    return head + "".join(row(setting) for setting in _common() if "." in setting.key)
+    def line(row: SettingRow) -> str:
+        values = " | ".join(_value(value(kind, row.key)) for kind in kinds())
+        return f"| `{row.key}` | {values} | {_cell(row.meaning)} |\n"
+
+    head = f"| setting | {' | '.join(kinds())} | meaning |\n|---{'|---' * len(kinds())}|---|\n"
+    return head + "".join(line(row) for row in _common("web") if _is_of_kind(row.key))
 
 
 def _cell(text: str | None) -> str:

@@ -119,15 +119,15 @@ def _conversation(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         raise NotFound(f"document {document}: is not a message; open /documents/{document}")
     bodies = rendering.messages(view)
     first, last = _page_range(view, bodies)
-    messages = view.conversation[first : last + 1]
+    messages, everyone = view.conversation[first : last + 1], [entry.message for entry in view.conversation]
     return {
         "shown": view.shown,
+        "everyone": everyone,
         "messages": messages,
         "bodies": bodies,
-        "earlier": _edge(view, first - 1),
-        "later": _edge(view, last + 1),
-        "total": len(view.conversation),
-        "people": Counter(template_filters.person(entry.message.author) for entry in messages if entry.message.author),
+        "earlier": (_edge(view, first - 1), first),
+        "later": (_edge(view, last + 1), len(everyone) - last - 1),
+        "people": Counter(template_filters.person(message.author) for message in everyone if message.author),
         "attachments": [file for entry in messages if entry.view for file in entry.view.attached],
         "copies": view.copies,
     }

@@ -20,7 +20,7 @@ from catchment.model import SUMMARY_END, Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "11"
+NORMALIZER = "12"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _GZIP = "application/gzip"

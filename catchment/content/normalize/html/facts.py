@@ -50,6 +50,7 @@ def facts_of(tree: Any, fields: Mapping[str, str], base: str, media_type: str) -
 
     `fields` are its meta elements, and relative addresses start at `base`. `properties` has `site`, `canonical` (an address),
     `description`, `keywords` and `tags`. If the page states no date, `date-from` names the origin of the guess in `created`.
+    A stated date of publication is that of the change, too: many servers send the time of their last build.
     """
     nodes = list(islice(_linked_data(tree), _MOST_NODES))
     article: dict[str, Any] = next((node for node in nodes if _is(node, _ARTICLES) and "datePublished" in node), {})
@@ -62,6 +63,7 @@ def facts_of(tree: Any, fields: Mapping[str, str], base: str, media_type: str) -
     properties |= {"tags": tags} if (tags := _tags(tree)) else {}
     byline = Byline(tree)
     created = _moments([article.get("datePublished"), *map(fields.get, _CREATED), *byline.times()])
+    modified = _moments([article.get("dateModified"), *map(fields.get, _MODIFIED)]) or created
     if created is None:
         created, origin = byline.guess([properties.get("canonical", ""), base])
         properties |= {"date-from": origin} if created else {}
@@ -71,7 +73,7 @@ def facts_of(tree: Any, fields: Mapping[str, str], base: str, media_type: str) -
         title=title_of(tree, fields, site),
         author=_names(article.get("author"), nodes) or _author(fields) or byline.author(),
         created=created,
-        modified=_moments([article.get("dateModified"), *map(fields.get, _MODIFIED)]),
+        modified=modified,
         properties=properties,
     )
 
