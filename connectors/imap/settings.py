@@ -54,7 +54,9 @@ class ImapSettings(SourceSettings):
     )
     token_url: str | None = Field(None, title="OAuth2 address", description="Address of the token server (https)")
     include: tuple[str, ...] = Field(
-        (), title="Include", description="Folders to include, such as INBOX, Archive, and Archive/* for those inside it; none includes all"
+        (),
+        title="Include",
+        description="Folders to include, such as INBOX, Archive, or Archive/* for those in it; none includes all",
     )
     exclude: tuple[str, ...] = Field((), title="Exclude", description="Folders to exclude, such as Lists/*")
     since: date | None = Field(

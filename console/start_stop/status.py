@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -187,6 +187,18 @@ def _limits(sources: Iterable[SourceStanding], hosts: Iterable[HostStatus]) -> I
         yield from _quota(host.host, "requests", host.quota)
 
 
+def _passing(sources: Iterable[SourceStanding], known: Container[str]) -> Iterator[str]:
+    """Return one line for each active source with a failure that may pass and is no problem yet."""
+    for source in sources:
+        last, watch = source.last_sync, source.watch
+        if source.state != "active" or source.name in known or source.waits:
+            continue
+        if last and last.outcome == "failed" and last.error:
+            yield f"{source.name}: the last sync failed: {last.error}; the next one tries again"
+        elif watch and watch.reason:
+            yield f"{source.name}: {watch.state}: {watch.reason}; {watch.remedy}"
+
+
 def _waits(waits: Iterable[Wait]) -> Iterator[str]:
     """Return one line for each wait; sources that wait for the same share it."""
     subjects: dict[str, list[str]] = {}
@@ -205,9 +217,11 @@ def _quota(name: str, unit: str, quota: QuotaStatus | None) -> Iterator[str]:
 def _warnings(overview: Overview) -> Iterator[str]:
     is_judged = overview.server.running and web_process.WebAddress.read(session.home()) is not None
     # The first line names the worst incident.
-    for problem in overview.incidents[1:] if is_judged else overview.problems:
+    problems = overview.incidents if is_judged else overview.problems
+    for problem in problems[1:] if is_judged else problems:
         if problem.reason != "host.throttled":  # The line about the limit also has its end.
             yield f"{problem.subject.partition(':')[2] or 'Catchment'}: {problem.message}; {problem.remedy}"
+    yield from _passing(overview.sources, {problem.subject.partition(":")[2] for problem in problems})
     for source in overview.sources:
         if source.state == "paused":
             yield from _waits(source.waits[:1])

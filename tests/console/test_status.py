@@ -169,6 +169,17 @@ def test_an_undo_is_no_sync_that_went_well(cli: Cli, server: Standin, filled: Pa
     assert findings["source notes"]["verdict"] != "ok"
 
 
+def test_failures_that_may_pass_are_named_before_they_are_a_problem(cli: Cli, server: Standin, filled: Path) -> None:
+    watch_status.write(Home(filled), {"notes": WatchState(Watching.LIMITED, "the host is away", "none needed")})
+    assert "notes: the host is away; none needed\n" in cli("status").out
+    watch_status.write(Home(filled), {})
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        source = ledger.sources.get("notes").id
+        failed = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=lambda _: True)
+        ledger.syncs.end(failed.id, "failed", {}, "the disk is away")
+    assert "notes: the last sync failed: the disk is away; the next one tries again\n" in cli("status").out
+
+
 def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) -> None:
     retries = run("notes", 30, auto=False) | {"name": "notes: retries"}
     server.answers["/flow_runs/filter"] = [retries, run("notes", 600), run("notes", 700, auto=False)]

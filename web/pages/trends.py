@@ -17,13 +17,15 @@ from web.warm_library import WarmLibrary
 _RANGES = {TrendRange.DAY: "24 hours", TrendRange.MONTH: "30 days"}
 _TITLES = {
     "throughput": ("Stored", "items added or updated"),
-    "duration": ("Time of a sync", "all but 5 % were faster; dashed: half of them"),
+    "duration": ("Time of a sync", "without the first; all but 5 % were faster; dashed: half of them"),
     "latency": ("From save to found", "all but 5 % were faster; dashed: half of them"),
     "backlog": ("Backlog", "jobs waiting, on average"),
     "failures": ("Failures", "failed attempts at an item"),
     "retries": ("Retries", "attempts that are repeated"),
 }
 _BARS = ("throughput", "failures", "retries")
+_PRESENT = {TrendRange.HOUR: "this minute", TrendRange.DAY: "this hour", TrendRange.MONTH: "today"}
+"""The last step of each range, which is not over yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def _chart(trend: Trend, view: Trends) -> Chart:
     rows = [
         (time, *figures, index in trend.unusual) for index, (time, figures) in enumerate(zip(times, words, strict=True))
     ]
+    present = f"{'none' if words[-1][0] == '–' else words[-1][0]} {_PRESENT[view.range]}"
     summary = (
         f"lowest {_figure(min(known), trend.unit)}, highest {_figure(most, trend.unit)}" if known else "no figures"
     )
@@ -108,9 +111,9 @@ def _chart(trend: Trend, view: Trends) -> Chart:
         trend.name,
         title,
         about,
-        words[-1][0],
+        present,
         _figure(most, trend.unit),
-        f"{summary}, now {words[-1][0]}",
+        f"{summary}, {present}",
         len(times),
         _bars(trend.values, most) if is_bars else _line(trend.values, most),
         _line(trend.half, most),
