@@ -5,10 +5,12 @@ Pauses and blackout windows are listed last. They are intended, so the badge doe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import PurePosixPath
 
 from catchment.errors import NotFound, Reason, split_remedy
 from catchment.ledger import (
@@ -51,6 +53,9 @@ _HELP = {
     Reason.PROCESS_KILLED: "retry once; if it fails again, discard it and report the item's type",
     Reason.UNKNOWN: "report it with the traceback; an update retries it",
 }
+
+_FILE = re.compile(r"[^;?]+\.\w{1,8}")
+"""The name of a file, unlike that of a message or an address."""
 
 
 class TroubleKind(StrEnum):
@@ -289,7 +294,15 @@ def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[TroubleRow]:
 
 def _cluster(cluster: Cluster) -> TroubleRow:
     title, remedy = problem_and_remedy(cluster.message or cluster.error, cluster.reason)
+    title = f"{_place(cluster)}: {title}"
     return TroubleRow(TroubleKind.CLUSTER, cluster.id, title, remedy, cluster.count, since=cluster.first)
+
+
+def _place(cluster: Cluster) -> str:
+    """Return the file that failed last, or for an item that is no file its source, and how many others failed so."""
+    name = PurePosixPath(cluster.item).name
+    name = name if _FILE.fullmatch(name) else next(iter(cluster.by_source))
+    return name if cluster.count == 1 else f"{name} and {cluster.count - 1:,} more"
 
 
 def _intended(ledger: Ledger, home: Home) -> Iterator[TroubleRow]:

@@ -94,7 +94,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "similar": similar,
         "meaning_off": meaning_off,
         "crumbs": _SCHEME.sub("", shown.item.partition(";UIDVALIDITY=")[0]).rstrip("/").split("/"),
-        "opener": _opener(shown),
+        "opener": None if view.version else _opener(shown),
     }
 
 
