@@ -12,6 +12,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordSetError
 
+from catchment.content.redaction import redact
 from catchment.errors import LoginFailed
 from catchment.runtime import secret_references
 
@@ -41,7 +42,7 @@ def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "password", 0o600)
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("password", "zero"):
-        with pytest.raises(LoginFailed, match=f"{name}: not a regular file"):
+        with pytest.raises(LoginFailed, match=f"no regular file; correct its path: {name}"):
             secret_references.resolve(f"file:{tmp_path / name}")
 
 
@@ -49,7 +50,7 @@ def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
     ("reference", "said"),
     [
         ("env:NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE: variable not set"),
-        ("file:/no/such/place/password", "secret file password: not readable"),
+        ("file:/no/such/place/password", "the file of the secret is not readable"),
         ("env:EMPTY", ": empty"),
     ],
 )
@@ -137,3 +138,10 @@ def test_secret_blocks_are_read_by_the_registered_reader(monkeypatch: pytest.Mon
         secret_references.resolve("block:mail")
     secret_references.read_blocks_with(lambda name: f"the secret of {name}")
     assert secret_references.resolve("block:mail") == "the secret of mail"
+
+
+def test_message_about_a_missing_file_of_the_page_is_not_masked(tmp_path: Path) -> None:
+    with pytest.raises(LoginFailed) as refused:
+        secret_references.resolve(f"file:{tmp_path / '5c03fd32c3d826f7.secret'}")
+    text = f"mail: {refused.value}; catchment sources resume mail"
+    assert redact(text) == text

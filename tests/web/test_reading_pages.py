@@ -54,7 +54,7 @@ class Reader:
         return response.text
 
     def article(self, locator: str, query: str = "") -> str:
-        return self.page(locator, query).partition('<article class="prose">')[2].partition("</article>")[0]
+        return self.page(locator, query).partition('<article class="prose" id="text">')[2].partition("</article>")[0]
 
 
 @pytest.fixture(scope="module")

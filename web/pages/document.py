@@ -191,7 +191,9 @@ def _time(parameters: Mapping[str, str], name: str) -> datetime | None:
 
 
 PAGES = (
-    WebPage("/documents/{document:number}", "document.html", _document, shared=DocumentView, query=("as_of",)),
+    WebPage(
+        "/documents/{document:number}", "document.html", _document, ("text",), shared=DocumentView, query=("as_of",)
+    ),
     WebPage("/documents/{document:number}/versions", "versions.html", _versions, shared=DocumentHistory),
     WebPage("/documents/{document:number}/diff", "diff.html", _diff, shared=DocumentDiff, query=("since", "until")),
     WebPage("/conversations/{document:number}", "conversation.html", _conversation),

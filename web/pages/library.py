@@ -149,4 +149,4 @@ def _number(text: str) -> int:
     return min(int(text), _MOST_PAGES) if re.fullmatch(r"[1-9]\d{0,5}", text) else 1
 
 
-PAGES = (WebPage("/", "library.html", _latest), WebPage("/search", "library.html", _search))
+PAGES = (WebPage("/", "library.html", _latest, ("found",)), WebPage("/search", "library.html", _search))

@@ -78,7 +78,7 @@ function replace([id, html]) {
   const isNew = old.innerHTML.replace(stale, "") !== part.innerHTML.replace(stale, "");
   old.replaceWith(part);
   if (path) $(path, part)?.focus({ preventScroll: true });
-  if (isNew && !["strip", "tabs", "timeline", "changes"].includes(id)) part.classList.add("changed");
+  if (isNew && !["strip", "tabs", "timeline", "changes", "text", "found"].includes(id)) part.classList.add("changed");
 }
 function count() {   // the title and the icon show what the tabs show
   const before = document.title, number = parseInt($(".badge")?.textContent) || 0;
