@@ -69,12 +69,12 @@ def _file(place: str) -> str:
         # Without O_NONBLOCK, opening a pipe would wait for its writer.
         with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise LoginFailed(f"the file of the secret is no regular file; correct its path: {path.name}")
+                raise LoginFailed(f"the file {path.name} of the secret is no regular file; correct its path")
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise LoginFailed(f"the file of the secret is readable by others; chmod 600 {path.name}")
+                raise LoginFailed(f"the file {path.name} of the secret is readable by others; chmod 600 {path.name}")
             return file.read(_LONGEST).strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise LoginFailed(f"the file of the secret is not readable; correct its path or mode: {path.name}") from error
+        raise LoginFailed(f"the file {path.name} of the secret is not readable; correct its path or mode") from error
 
 
 def _replace_file(path: Path, secret: str) -> bool:

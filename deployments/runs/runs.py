@@ -171,14 +171,18 @@ def _rest(home: Home, run_id: str) -> None:
 
 
 def switch(running: Running, kind: str, name: str, *, on: bool) -> None:
-    """Stop a source's schedules, or resume them. Does not affect a run in progress. Idempotent.
+    """Stop a source's schedules, or resume them, also those that were switched off one by one in the Prefect UI.
 
-    Emits the event for automations that a resumed source is no longer held.
+    Does not affect a run in progress. Idempotent. Emits the event for automations that a resumed source is no longer held.
     """
     with api(running) as client:
-        action = "resume_deployment" if on else "pause_deployment"
-        client.post(f"/deployments/{_deployment(client, kind, name)['id']}/{action}").raise_for_status()
+        deployment = _deployment(client, kind, name)
+        address = f"/deployments/{deployment['id']}"
+        client.post(f"{address}/{'resume' if on else 'pause'}_deployment").raise_for_status()
         if on:
+            for schedule in deployment["schedules"]:
+                if not schedule["active"]:
+                    client.patch(f"{address}/schedules/{schedule['id']}", json={"active": True}).raise_for_status()
             client.emit("catchment.source.released", resource(name))
 
 

@@ -34,8 +34,8 @@ def read_report(state: Running, source: str | None = None, runs: int = 5) -> Ser
     named: dict[str, Any] = {} if source is None else {"name": {"any_": [source]}}
     try:
         with api(state, timeout=_SECONDS) as client:
-            deployed = _deployed(client, named, every=bool(state.server))
-            paused = tuple(sorted(deployment["name"] for deployment in deployed if deployment["paused"]))
+            deployed = everything(client, "deployments", {"flows": _SYNCS, "deployments": named})
+            paused = tuple(sorted(deployment["name"] for deployment in deployed if _is_switched_off(deployment)))
             return ServerReport(now, paused, _next_runs(client, named, runs), _on(deployed) if state.server else {})
     except TryAgain:
         return None
@@ -56,10 +56,11 @@ def own_queues(home: Home) -> dict[str, Any]:
     return {"work_pool_queues": {"name": {"any_": host.queues}}} if host else {}
 
 
-def _deployed(client: Client, named: dict[str, Any], *, every: bool) -> list[dict[str, Any]]:
-    """Return the deployments of the sources: of all, or of the paused ones."""
-    which = named if every else {**named, "paused": {"eq_": True}}
-    return everything(client, "deployments", {"flows": _SYNCS, "deployments": which})
+def _is_switched_off(deployment: dict[str, Any]) -> bool:
+    """Return whether a deployment starts no run by itself: it is paused, or each of its schedules is, and it is not watched."""
+    schedules, tags = deployment["schedules"], deployment["tags"]
+    is_idle = bool(schedules) and not any(schedule["active"] for schedule in schedules)
+    return deployment["paused"] or (is_idle and not any(tag.startswith("watch") for tag in tags))
 
 
 def _on(deployed: list[dict[str, Any]]) -> dict[str, str]:

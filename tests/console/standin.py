@@ -103,7 +103,7 @@ def serving(folder: Path) -> Iterator[Standin]:
 def answering(folder: Path) -> Iterator[Standin]:
     """Serve a stand-in that answers the requests of actions about the source `notes`."""
     with serving(folder) as standin:
-        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
+        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False, "schedules": []}
         for action in ("pause_deployment", "resume_deployment"):
             standin.answers[f"/deployments/d1/{action}"] = {}
         standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}

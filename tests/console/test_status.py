@@ -180,6 +180,30 @@ def test_failures_that_may_pass_are_named_before_they_are_a_problem(cli: Cli, se
     assert "notes: the last sync failed: the disk is away; the next one tries again\n" in cli("status").out
 
 
+def test_schedule_that_is_switched_off_in_the_ui_is_shown_and_resumed(cli: Cli, server: Standin) -> None:
+    off = {"id": "s", "active": False}
+    row = {
+        "id": "d",
+        "name": "notes",
+        "paused": False,
+        "tags": ["source"],
+        "schedules": [off],
+        "work_queue_name": "any",
+    }
+    server.answers |= {
+        "/deployments/filter": [row],
+        "/deployments/name/sync-obsidian/notes": row,
+        "/deployments/d/resume_deployment": {},
+        "/deployments/d/schedules/s": {},
+    }
+    assert cli("status", "--json").json["sources"][0]["state"] == "paused"
+    assert cli("sources", "resume", "notes").code == 0
+    assert ("PATCH", "/deployments/d/schedules/s", {"active": True}) in server.asked
+    watched = row | {"tags": ["source", "watch"]}
+    server.answers["/deployments/filter"] = [watched]
+    assert cli("status", "--json").json["sources"][0]["state"] == "active"
+
+
 def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) -> None:
     retries = run("notes", 30, auto=False) | {"name": "notes: retries"}
     server.answers["/flow_runs/filter"] = [retries, run("notes", 600), run("notes", 700, auto=False)]
@@ -207,7 +231,7 @@ def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Sta
 
 def test_resumed_source_is_synced_at_once(cli: Cli, server: Standin) -> None:
     server.answers |= {
-        "/deployments/name/sync-obsidian/notes": {"id": "d", "paused": False},
+        "/deployments/name/sync-obsidian/notes": {"id": "d", "paused": False, "schedules": []},
         "/deployments/d/resume_deployment": {},
         "/deployments/d/create_flow_run": {"id": "r"},
     }

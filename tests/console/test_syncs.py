@@ -72,7 +72,7 @@ def test_a_state_is_told_in_words() -> None:
 @pytest.fixture
 def server(filled: Path) -> Iterator[Standin]:
     with serving(filled) as standin:
-        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
+        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False, "schedules": []}
         standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
         yield standin
 

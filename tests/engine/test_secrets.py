@@ -42,7 +42,7 @@ def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "password", 0o600)
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("password", "zero"):
-        with pytest.raises(LoginFailed, match=f"no regular file; correct its path: {name}"):
+        with pytest.raises(LoginFailed, match=f"file {name} of the secret is no regular file"):
             secret_references.resolve(f"file:{tmp_path / name}")
 
 
@@ -50,7 +50,7 @@ def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
     ("reference", "said"),
     [
         ("env:NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE: variable not set"),
-        ("file:/no/such/place/password", "the file of the secret is not readable"),
+        ("file:/no/such/place/password", "the file password of the secret is not readable"),
         ("env:EMPTY", ": empty"),
     ],
 )
