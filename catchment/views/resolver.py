@@ -79,11 +79,14 @@ def find(
             others = [row for row in others if row not in document_items]
             of_job = [row for row in of_job if row not in document_items]
             return NameMatches(document_items, others, bool(document_items), of_job)
-    if _PATH.match(name) or (looks_at_disk and os.path.lexists(name)):
+    is_path = bool(_PATH.match(name)) or (looks_at_disk and os.path.lexists(name))
+    rows = [] if is_path else ledger.intake.find(name, source)
+    # A relative path of a file that was deleted is no other name.
+    if is_path or (looks_at_disk and not rows):
         inside = places(name, _chosen(settings(), source), looks_at_disk=looks_at_disk)
         if at := [row for source_name, locator in inside.items() for row in _at(ledger, source_name, locator)]:
             return NameMatches(at, [], is_exact=True)
-    rows = ledger.intake.find(name, source)
+        rows = ledger.intake.find(name, source) if is_path else []
     if not rows and _ADDRESS.match(name):
         for source_name, source_settings in _chosen(settings(), source).items():
             if locator := source_settings.locator_of_address(name):

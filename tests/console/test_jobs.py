@@ -203,6 +203,15 @@ def test_why_takes_a_path_on_this_machine(filled: Path, vault: Path, cli: Cli, m
     assert [item["item"] for item in cli("why", "Swarm.md", "--json").json["items"]] == ["Bees/Swarm.md"]
 
 
+def test_why_takes_a_relative_path_of_a_file_that_was_deleted(
+    filled: Path, vault: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (vault / "later.md").unlink()
+    monkeypatch.chdir(vault.parent)
+    assert "later.md" in cli("why", "Vault/later.md", "--json").json["items"][0]["item"]
+    assert cli("why", "Vault/never.md").out == "notes: the file does not exist and was never listed\n"
+
+
 def test_why_says_what_keeps_a_file_out(filled: Path, vault: Path, cli: Cli, tmp_path: Path) -> None:
     for name in ("unseen.md", ".hidden.md", "ignored.tmp"):
         (vault / name).write_text("text")
