@@ -10,6 +10,7 @@ import json
 import os
 import re
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,10 @@ _LEVELLED = re.compile(
     r"(?:\d\d:\d\d:\d\d\.\d{3} \| )?(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s*\| (\S+) - |:\s+)(.*)", re.DOTALL
 )
 """A line of Prefect or of uvicorn."""
+
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z ")
+_RUNNER_LOST = re.compile(rb"The (runner .*; restarting in \d+ s)")
 
 
 class LogFormat(StrEnum):
@@ -43,6 +48,11 @@ def log_line(line: bytes, at: datetime, process: str, log_format: LogFormat) -> 
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
+def message_of(line: str) -> str:
+    """Return the message of a logged line; any other line as it is."""
+    return str(json.loads(line)["message"]) if line.startswith("{") else _STAMP.sub("", line, count=1)
+
+
 def rotate(log: Path) -> None:
     """Rename a log file that exceeds its size, so that the next line starts a new one. One old file is kept."""
     with contextlib.suppress(FileNotFoundError):
@@ -51,10 +61,10 @@ def rotate(log: Path) -> None:
 
 
 class BoundedLog:
-    """A log file that keeps its latest lines, and one older file."""
+    """A log file that keeps its latest lines, and one older file. `announce` receives the losses of the runner, too."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, announce: Callable[[str], None] = lambda _: None) -> None:
+        self._path, self._announce = path, announce
         self._lock = threading.Lock()
         self._lost = 0
         self.lines = 0
@@ -69,6 +79,8 @@ class BoundedLog:
         with output:
             for line in output:
                 self._write(line)
+                if loss := _RUNNER_LOST.search(line):
+                    self._announce(f"the {loss[1].decode()}")
 
     def _write(self, line: bytes) -> None:
         with self._lock:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from datetime import UTC, datetime
 
 from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
+from deployments.server.logs import FORMAT_VARIABLE, LogFormat, log_line
 from deployments.server.ports import Exposure
 from deployments.supervisor.supervisor import up
 
@@ -22,7 +25,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    sys.stdout.buffer.write(
+        log_line(f"{line}\n".encode(), datetime.now(UTC), "up", LogFormat(os.environ.get(FORMAT_VARIABLE, "text")))
+    )
     sys.stdout.flush()
 
 

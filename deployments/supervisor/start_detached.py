@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
-from deployments.server.logs import rotate
+from deployments.server.logs import message_of, rotate
 from deployments.server.ports import Exposure, is_free
 from deployments.server.processes import end, until
 from deployments.server.running import running, starting
@@ -60,7 +60,7 @@ def start_in_background(
         # Ctrl-C, for example. The user expects that no process is left running.
         end(process, grace=STOP_SECONDS)
         raise
-    output_lines = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
+    output_lines = [*map(message_of, log.read_bytes()[before:].decode(errors="replace").strip().splitlines())]
     if not is_in_time:
         end(process, grace=STOP_SECONDS)
         raise TryAgain("Catchment did not start in time and was terminated; try again when the machine is less busy")

@@ -200,7 +200,7 @@ class _Supervisor:
         def service(
             role: str, *command: str, passed: Sequence[int] = (), environment: Mapping[str, str] = environment
         ) -> Service:
-            return Service(role, command, environment, BoundedLog(home.logs / f"{role}.log"), passed)
+            return Service(role, command, environment, BoundedLog(home.logs / f"{role}.log", announce), passed)
 
         self._server = (
             service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()]) if listening else None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import stat
 import subprocess
@@ -11,7 +12,7 @@ import psutil
 import pytest
 
 from deployments.server import logs
-from deployments.server.logs import BoundedLog, LogFormat, log_line
+from deployments.server.logs import BoundedLog, LogFormat, log_line, message_of
 from deployments.server.processes import end
 from tests.waiting import PATIENCE, until
 
@@ -77,6 +78,18 @@ def test_lines_begin_with_their_time_or_are_objects() -> None:
     }
     assert logged(b"ERROR:    no socket\n")["level"] == "ERROR"
     assert logged(b"\xff plain\n")["message"] == "\ufffd plain"
+    for log_format in LogFormat:
+        assert (
+            message_of(log_line(b"the worker stopped\n", at, "up", log_format).decode().strip()) == "the worker stopped"
+        )
+    assert message_of("Traceback:") == "Traceback:"
+
+
+def test_loss_of_the_runner_is_announced(tmp_path: Path) -> None:
+    heard: list[str] = []
+    lines = b"WARNING | The runner was killed by SIGKILL; restarting in 1 s\nThe runner waits\n"
+    BoundedLog(tmp_path / "worker.log", heard.append)._pump(io.BytesIO(lines))
+    assert heard == ["the runner was killed by SIGKILL; restarting in 1 s"]
 
 
 @pytest.mark.parametrize("then", ["input()", "import signal; signal.signal(15, signal.SIG_IGN); input()"])

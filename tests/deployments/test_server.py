@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -24,6 +25,7 @@ from websockets.typing import Subprotocol
 from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.runtime.process import pid_of
 from catchment.runtime.web_process import WebAddress
+from catchment.runtime.worker_status import WorkerStatus
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api, checks
@@ -33,6 +35,7 @@ from deployments.server.running import Running, record, running, state_file, sup
 from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until
 
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 _HOURLY = "[{slug: main, interval: 3600, timezone: UTC}]"
 
 
@@ -299,13 +302,18 @@ def test_killed_server_and_worker_restart_and_the_dead_run_is_marked(
     os.kill(server.worker_pid, signal.SIGKILL)
     until(lambda: _pids(server_home).isdisjoint({0, server.server_pid, server.worker_pid}))
     said = (server_home.logs / "up.log").read_text()
-    assert "the server stopped (killed by signal 9); restarting in 1 s" in said
-    assert "the worker stopped (killed by signal 9); restarting in 1 s" in said
+    for role in ("server", "worker"):
+        assert re.search(rf"^{_TIME} the {role} stopped \(killed by signal 9\); restarting in 1 s$", said, re.MULTILINE)
     now = running(server_home)
     assert now is not None
     assert (now.pid, now.port) == (server.pid, server.port)
     deploy_standin("alive")
     assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=PATIENCE).state_type == "COMPLETED"
+    status = WorkerStatus.read(server_home)
+    assert status is not None and status.runner is not None
+    os.kill(pid_of(status.runner), signal.SIGKILL)
+    loss = re.compile(rf"^{_TIME} the runner was killed by SIGKILL; restarting in \d+ s$", re.MULTILINE)
+    until(lambda: loss.search((server_home.logs / "up.log").read_text()))
     # The lease of the dead run's slot expires within a minute, and the next round corrects the run.
     until(lambda: runs.view(now, run).state_type == "CRASHED")
 
