@@ -9,12 +9,13 @@ of a frozen dataclass.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from catchment.errors import ItemError, SkipReason
 
@@ -195,6 +196,26 @@ class Failure:
 
     item: Item
     error: ItemError
+
+
+HOST = "host:"
+"""Prefix of the marks of hosts that do not answer. The values have the start and the problem: `AwayHost.of`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwayHost:
+    """A host of a source with several that does not answer. `until`: the next sync asks it only after that (aware UTC)."""
+
+    host: str
+    since: datetime
+    problem: str
+    until: datetime | None = None
+
+    @classmethod
+    def of(cls, host: str, mark: str) -> Self:
+        """Return the host of a mark. Earlier versions kept the start alone, or between a number and another time."""
+        since, _, problem = (json.loads(mark)[1] if mark.startswith("[") else mark).partition(" ")
+        return cls(host, datetime.fromisoformat(since), problem)
 
 
 @dataclass(frozen=True, slots=True)

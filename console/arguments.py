@@ -35,6 +35,8 @@ _SUMMARY: Final = {
     "skipped": "skipped",
     "retrying": "waiting for a retry",
     "quarantined": "quarantined",
+    "away": "of its hosts did not answer",
+    "decided": "deletions held, decided since",
     "left": "changed since the plan, left for the next sync",
 }
 _REFERENCES: Final = ("env:", "keyring:", "file:", "block:")

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
+from catchment.model import AwayHost, in_words, local_time
 from catchment.model import ago as ago  # noqa: PLC0414 - commands use it as `render.ago`
 from catchment.model import count as count  # noqa: PLC0414
-from catchment.model import in_words, local_time
 from catchment.model import size as size  # noqa: PLC0414
 from catchment.runtime import heartbeat
 from catchment.runtime.reports.record_json import to_json
@@ -300,6 +300,12 @@ def place(path: Path) -> str:
 def local(moment: datetime) -> str:
     """Return the date and time in this machine's time zone."""
     return f"{local_time(moment):%Y-%m-%d %H:%M:%S}"
+
+
+def away(host: AwayHost) -> str:
+    """Return a host that does not answer, with the reason and the next attempt."""
+    again = f"asked again at {clock(host.until)}" if host.until else "asked again by the next sync"
+    return f"{host.host} since {clock(host.since)} ({host.problem}); {again}"
 
 
 def clock(moment: datetime, now: datetime | None = None) -> str:

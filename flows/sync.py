@@ -213,6 +213,7 @@ async def _failed(opened: Session, error: SourceError) -> State:
         await name_run(f"{sync.source.name}: waiting for its host")
         await schedule_next(sync.source.name, await opened.call(sync.next_retry))
         return WAITING.because("Rate limit of the host; continues in another run")
+    await schedule_next(sync.source.name, sync.discovery.again)
     held = sync.outcome == "quarantined"
     reason = explained(sync.source.name, error)
     get_run_logger().error(reason)

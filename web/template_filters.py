@@ -28,6 +28,8 @@ _OUTCOMES = {
     "held": "deletions held",
     "quarantined": "quarantined",
     "skipped": "skipped",
+    "away": "of its hosts did not answer",
+    "decided": "deletions held, decided since",
 }
 
 

@@ -77,6 +77,7 @@ class Discovery:
                     self._is_torn, again = change.is_torn, change.again
                     if not self._permit.holds():
                         return
+                    self.again = again  # of a listing that fails after its last checkpoint, too
                     now, maybe_moved = self._split(pending)
                     late += maybe_moved
                     if late:
@@ -87,7 +88,7 @@ class Discovery:
                 case _:
                     pending.append(change)
         self._record(self._confirmed(late), late_marks)
-        self.is_whole, self.again = not self._is_torn, again
+        self.is_whole = not self._is_torn
         if self.window is None:
             self.settle()
 

@@ -19,7 +19,7 @@ import orjson
 
 from catchment import __version__
 from catchment.content.cache import Cache
-from catchment.contracts import Connector
+from catchment.contracts import Connector, Unhurried
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, PlannedAction, Source, Step
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
@@ -216,7 +216,9 @@ def _rehearsed(
             rehearsal.discover(deep=deep)
         finally:
             rehearsal.close()
-        steps = tuple(scratch.steps(sync.id))
+        # An ordinary look at a page changes its attributes, and with the same version nothing in the library.
+        unseen = {PlannedAction.RELABEL} if isinstance(connector, Unhurried) and not deep else {}
+        steps = tuple(step for step in scratch.steps(sync.id) if step.action not in unseen)
     heartbeat.report("listing", 1)
     reports = frozenset(filter(None, map(_report, recorder.changes)))
     return Plan(

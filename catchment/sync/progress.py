@@ -29,6 +29,8 @@ class Progress:
     quarantined: int = 0
     left: int = 0
     """Items that differ from the plan and were left to the next sync."""
+    away: int = 0
+    """Hosts that did not answer, of a source with several."""
     masked: int = 0
     """New documents with masked secrets."""
     caches_thrown_away: int = 0
@@ -61,6 +63,7 @@ class Progress:
             "waiting for a retry": self.retrying,
             "quarantined": self.quarantined,
             "changed since the plan, left for the next sync": self.left,
+            "of its hosts did not answer": self.away,
             "damaged caches replaced": self.caches_thrown_away,
         }
         return ", ".join(f"{n} {label}" for label, n in figures.items() if n) or NOTHING_TO_DO

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from catchment.content.cache import Cache
 from catchment.content.parsing import CODE
 from catchment.content.redaction import redact
-from catchment.contracts import Connector, Paced
+from catchment.contracts import Connector, Paced, Unhurried
 from catchment.errors import (
     CatchmentError,
     LedgerUnavailable,
@@ -26,6 +26,7 @@ from catchment.errors import (
     RateLimited,
     Reason,
     Refused,
+    SourceUnavailable,
     StaleLease,
 )
 from catchment.ledger import (
@@ -350,6 +351,8 @@ class SourceSync:
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying, self.progress.quarantined = later[True], later[False]
         self.progress.requests = self._requests()
+        if isinstance(self._bench.connector, Unhurried):
+            self.progress.away = len(self._ledger.sources.away(self.source.id))
         raw = self._bench.raw
         self.progress.caches_thrown_away = self._bench.cache.thrown_away + (raw.thrown_away if raw else 0)
         summary = self.progress.summary()
@@ -368,7 +371,9 @@ class SourceSync:
             wait = unstated if error.retry_after is None else error.retry_after
             self._asked_back = self._ledger.now() + timedelta(seconds=wait)
             return "yielded"
-        held = isinstance(error, LoginFailed) or self.source.failures + 1 >= HELD_AFTER
+        # Hosts of a source with several are asked ever more seldom, so that it need not be held.
+        is_away = isinstance(error, SourceUnavailable) and isinstance(self._bench.connector, Unhurried)
+        held = isinstance(error, LoginFailed) or (self.source.failures + 1 >= HELD_AFTER and not is_away)
         # After removal of the source, another source may have taken its name.
         return "quarantined" if held and self.permit.holds() else "failed"
 

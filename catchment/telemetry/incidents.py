@@ -67,6 +67,7 @@ class ReasonCode(StrEnum):
     SYNC_STUCK = "sync.stuck", "A sync makes no progress", 90.0
     BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall", 60.0
     HOST_THROTTLED = "host.throttled", "A host has limited requests, or answered slowly, for an hour", 3_600.0
+    HOSTS_AWAY = "hosts.away", "Web hosts of a source have not answered for days"
     LOGIN_EXPIRING = "login.expiring", "A login expires soon"
     CONSENT_ENDING = "consent.ending", "A consent is missing, has expired or expires soon"
     WATCH_LIMITED = "watch.limited", "A source has not been watched completely for an hour", 3_600.0
@@ -197,6 +198,7 @@ _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
     ReasonCode.SYNC_STUCK: {*_OF_SYSTEM, ReasonCode.HOST_THROTTLED},
     ReasonCode.FAILURES_RISING: {*_OF_SYSTEM, *UNREAD, ReasonCode.HOST_THROTTLED},
     ReasonCode.BACKLOG_GROWING: {*_OF_SYSTEM, ReasonCode.SYNC_STUCK, ReasonCode.HOST_THROTTLED},
+    ReasonCode.HOSTS_AWAY: UNREAD,
     ReasonCode.LOGIN_EXPIRING: {ReasonCode.LOGIN_REFUSED},
     ReasonCode.WATCH_LIMITED: UNREAD,
     ReasonCode.MEANING_STALLED: _OF_SYSTEM,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from catchment.model import JobState
+from catchment.model import HOST, AwayHost, JobState
 from catchment.pacing.waits import Wait, WaitKind
 from catchment.records.rows import FAILED_OUTCOMES, Outcome, Source, SourceState, SyncRow
 from catchment.records.standing import Consent, ConsentState
@@ -57,6 +57,7 @@ class SourceStanding:
         rule, quota: Its limits in words, and the rest of its hourly quota.
         next_run: None if no run is planned, or no worker would start it.
         on: The host on which it runs, or "any"; None in a home that runs alone.
+        away: The hosts that did not answer its last sync, if it has several.
     """
 
     name: str
@@ -73,6 +74,7 @@ class SourceStanding:
     watch: WatchState | None
     next_run: PlannedRun | None
     on: str | None = None
+    away: tuple[AwayHost, ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -223,9 +225,18 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
                 watched.get(name),
                 next(iter(report.coming(name, now)), None) if report and state == "active" and has_host else None,
                 on.get(name),
+                _away(ledger, source),
             )
         )
     return rows
+
+
+def _away(ledger: Ledger, source: Source) -> tuple[AwayHost, ...]:
+    ended = next((sync for sync in ledger.syncs.recent(source.id) if sync.summary and not sync.is_undo), None)
+    if ended is None or not ended.summary.get("away"):
+        return ()
+    until = {row.key: row.until for row in ledger.pacing.breakers()}
+    return tuple(replace(host, until=until.get(HOST + host.host)) for host in ledger.sources.away(source.id))
 
 
 def shown_state(ledger: Ledger, source_id: int, state: SourceState) -> str:

@@ -13,12 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urljoin
-
-import orjson
 
 from catchment.contracts import Parse
 from catchment.errors import (
@@ -32,12 +30,14 @@ from catchment.errors import (
     SkipReason,
     SourceUnavailable,
     Unexpected,
+    split_remedy,
 )
+from catchment.model import HOST, AwayHost
 from catchment.pacing import HostLimits, Pace
 from connectors.web.address import host_of
 from connectors.web.client import HostSilent, WebClient, WebResponse
 from connectors.web.looks import leads_to
-from connectors.web.marks import HOST, WebMarks
+from connectors.web.marks import WebMarks
 from connectors.web.network import HostNotAllowed
 from connectors.web.robots import verdict
 from connectors.web.settings import WebSettings
@@ -77,14 +77,15 @@ class PageRequest(NamedTuple):
 
 
 class HostAway(FetchFailed):
-    """This listing skips the host: the address was not requested, or got no response. `failing`: start of the failures."""
+    """This listing skips the host: the address was not requested, or got no response."""
 
-    def __init__(self, host: str, failing: datetime) -> None:
-        super().__init__(host, failing)
-        self.host, self.failing = host, failing
+    def __init__(self, host: AwayHost) -> None:
+        super().__init__(host)
+        self.host = host
 
     def __str__(self) -> str:
-        return f"{self.host}: does not answer since {self.failing:%Y-%m-%d}; it is asked again, ever later"
+        since = f"since {self.host.since:%Y-%m-%d}"
+        return f"{self.host.host}: does not answer {since} ({self.host.problem}); it is asked again, ever later"
 
 
 class NoSuchAddress(FetchFailed):
@@ -203,6 +204,8 @@ class HostQueues:
     ) -> None:
         self.retry_times: dict[str, datetime] = {}
         """The hosts that this listing skips, with the earliest time of the next request."""
+        self.errors: dict[str, SourceUnavailable | RateLimited] = {}
+        """Why it skips them."""
         self._marks = marks
         self._hosts = hosts
         self._clock = clock
@@ -297,17 +300,17 @@ class HostQueues:
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None
         self.retry_times[line.host] = self._clock() + timedelta(seconds=wait)
+        self.errors[line.host] = result
         absence = self._away(line.host)
         self._unsent += [(unsent, absence) for unsent in line.requests]
         del self._lines[line.host]
         return absence
 
     def _away(self, host: str) -> HostAway:
-        since = failing_since(self._marks.get(HOST + host) or self._clock().isoformat())
-        self._marks.set(HOST + host, since.isoformat())
-        return HostAway(host, since)
-
-
-def failing_since(mark: str) -> datetime:
-    """Return the time in the mark of a host. Earlier versions kept it between a number and another time."""
-    return datetime.fromisoformat(orjson.loads(mark)[1] if mark.startswith("[") else mark)
+        error, away = self.errors[host], AwayHost.of(host, self._marks.get(HOST + host) or self._clock().isoformat())
+        if not away.problem or not error.retry_after:  # else no request was sent, because of the failures before
+            away = replace(away, problem=split_remedy(str(error))[0].removeprefix(f"{host}: "))
+        self._marks.set(HOST + host, f"{away.since.isoformat()} {away.problem}")
+        if isinstance(error, SourceUnavailable):
+            self.errors[host] = SourceUnavailable(f"{host}: {away.problem}; check its address and the network")
+        return HostAway(away)

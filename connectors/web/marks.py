@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-HOST = "host:"
-"""Begin of the marks of hosts that do not answer, with the time since."""
 DELETED = "gone:"
 """Begin of the marks of addresses that were deleted, with the time of the next look."""
 READ = "read:"

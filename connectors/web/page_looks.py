@@ -367,7 +367,7 @@ class PageLooks:
             if target.known is None and (entries := self._entries_of(target)):
                 yield from self.entry(target, entries, PageState(now + _SOON, _SOON, warning=_warning(error)))
                 return
-            if target.known or now - error.failing < _NEW_HOST_PATIENCE:
+            if target.known or now - error.host.since < _NEW_HOST_PATIENCE:
                 return
         state = (target.state or PageState(now, timedelta())).after_failure(now, _warning(error))
         if target.page:
@@ -408,11 +408,7 @@ class PageLooks:
         if state.missing and old_state.next <= self._run.clock():
             return False  # This look counts for the deletion.
         has_attributes = target.attributes().items() <= known.attributes.items()
-        is_same = has_attributes and (known.version, old_state.warning, old_state.followed) == (
-            version,
-            state.warning,
-            state.followed,
-        )
+        is_same = has_attributes and (known.version, old_state.warning) == (version, state.warning)
         if is_same:
             self._due(old_state)
         return is_same

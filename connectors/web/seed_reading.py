@@ -166,6 +166,11 @@ class Seeds:
             if depth < _DEEPEST:
                 pending += [(named_seed, depth + 1) for named_seed in reversed(list(self._seeds_in(seed)))]
 
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the seeds of this listing."""
+        return [name for name in self._depths if "://" in name]
+
     def is_list(self, address: str) -> bool:
         """Return whether an address is that of a feed or list, so that it is no item."""
         return self._kind(address) not in (None, SeedKind.PAGE)
@@ -291,6 +296,8 @@ class Seeds:
                 self._confirm(address, result)
             elif result.status == 200:
                 problem = self._keep_response(address, result)
+        if isinstance(problem, HostAway):
+            self._run.unreachable[address] = str(problem)
         has_content = self._open_named(address)
         # A seed that breaks off may stay so for ever, unlike the login page of a network.
         if not has_content or isinstance(problem, ParseError):

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from catchment.contracts import Known
-from catchment.errors import ItemError
-from catchment.model import Change, Checkpoint, KnownItem, Root, Tombstone, Upsert
+from catchment.errors import ItemError, RateLimited
+from catchment.model import HOST, Change, Checkpoint, KnownItem, Root, Tombstone, Upsert
+from connectors.web.address import host_of
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostQueues
 from connectors.web.looks import PageState
@@ -132,9 +133,18 @@ class WebListing:
         again = max(min(filter(None, moments)), now + _LEAST_PAUSE) if any(moments) else None
         is_due = self._is_cut or bool(self._unjoined) or (self._pages.next is not None and self._pages.next <= now)
         yield Checkpoint(self._marks.take(), again=now if is_due else again)
+        # The hosts that name what the source has, or have its pages.
+        places = (*self._seeds.addresses, *(name for name, target in self._pages.targets.items() if not target.feeds))
+        hosts = {host_of(place) for place in places if self._run.settings.allowed.host_for(place)}
+        if hosts and hosts <= (errors := self._queues.errors).keys():
+            raise max((errors[host] for host in sorted(hosts)), key=lambda error: isinstance(error, RateLimited))
 
     def _forget(self) -> None:
-        """Remove the marks of addresses and feeds that the source had before."""
+        """Remove the marks of addresses, feeds and hosts that the source had before."""
+        hosts = set(map(host_of, (*self._seeds.addresses, *self._pages.targets)))
+        for host, _ in () if self._seeds.failed else self._marks.begin_with(HOST):
+            if host not in hosts:
+                self._marks.set(HOST + host, None)
         for address, _ in self._marks.begin_with(DELETED):
             if address not in self._pages.targets:
                 self._marks.set(DELETED + address, None)

@@ -142,9 +142,9 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
 
 def _of_feed(address: str, entries: Mapping[str, SourceEntry]) -> list[str]:
     """Return the facts of web sources about the address of a feed or list, which is not an item while it can be read."""
+    from catchment.model import HOST, AwayHost
     from connectors.web.address import host_of, normalized
-    from connectors.web.hosts import failing_since
-    from connectors.web.marks import HOST, READ
+    from connectors.web.marks import READ
     from connectors.web.settings import WebSettings
 
     try:
@@ -163,7 +163,7 @@ def _of_feed(address: str, entries: Mapping[str, SourceEntry]) -> list[str]:
         if not (kind or failing or place in settings.addresses):
             continue
         reason = f"{kind}, read; what it names is in the library" if kind else "not read yet"
-        again = f"; its host does not answer since {render.local(failing_since(failing))}" if failing else ""
+        again = f"; its host does not answer since {render.local(AwayHost.of(place, failing).since)}" if failing else ""
         reasons.append(f"{name}: {reason}{again}; see `catchment sources show {name}`")
     return reasons
 

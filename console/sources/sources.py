@@ -184,15 +184,13 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     Example: catchment sources show notes
     """
-    from deployments.actions.consents import named
+    from catchment.views import sources
     from deployments.server.planned import latest_report
 
     entry = session.desk().entry(name)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     report = latest_report(session.home(), name, runs=5)
     if as_json:
-        from catchment.views import sources
-
         with session.reading() as ledger:
             render.show_json(sources.source(ledger, session.home(), name, entry.timing, settings, report))
         return
@@ -203,8 +201,8 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     recent = session.asked(lambda ledger: ledger.syncs.recent(ledger.sources.get(name).id, limit=10), ())
     unread = consent.unread_hosts(entry)
     render.show_fields({**facts, "next run": planned and planned.at, **arguments.flat(settings)})
-    if entry.kind == "web" and (away := _away(name)):
-        render.say(f"Waits for {render.count(len(away), 'host')}: {named(away)}")
+    for host in session.asked(lambda ledger: sources.line(ledger, session.home(), name, report).standing.away, ()):
+        render.say(render.clean(f"Does not answer: {render.away(host)}"))
     if unread:
         number = f"{render.count(len(unread), 'host')} ({render.count(sum(unread.values()), 'address', 'addresses')})"
         render.say(f"Not read without consent: {number}; see `catchment consent show {name}`")
@@ -360,19 +358,3 @@ def _states(report: ServerReport | None) -> dict[str, str]:
     return session.asked(
         lambda ledger: {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}, {}
     )
-
-
-def _away(name: str) -> list[str]:
-    """Return the hosts of a web source that do not answer, with the time of the next attempt or else of the first failure."""
-    from connectors.web.hosts import failing_since
-    from connectors.web.marks import HOST, WebMarks
-
-    with session.reading() as ledger:
-        marks = WebMarks(ledger.intake.known(ledger.sources.get(name).id).marks())
-        until = {row.key.removeprefix("host:"): row.until for row in ledger.pacing.breakers()}
-    return [
-        f"{host} until {render.clock(end)}"
-        if (end := until.get(host))
-        else f"{host} since {failing_since(mark):%Y-%m-%d}"
-        for host, mark in marks.begin_with(HOST)
-    ]

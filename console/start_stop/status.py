@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 2.0
 _WEB_START = timedelta(minutes=2)
 """Time for the start of the web process, which starts last."""
+_PATIENCE = timedelta(hours=2)
+"""Time without an answer from which a host is named."""
 
 
 def status(
@@ -195,6 +197,9 @@ def _passing(sources: Iterable[SourceStanding], known: Container[str]) -> Iterat
             continue
         if last and last.outcome == "failed" and last.error:
             yield f"{source.name}: the last sync failed: {last.error}; the next one tries again"
+        elif away := [host for host in source.away if datetime.now(UTC) - host.since > _PATIENCE]:
+            more = f", and {len(away) - 1} more (`catchment sources show {source.name}`)" if away[1:] else ""
+            yield f"{source.name}: no answer from {render.away(away[0])}{more}"
         elif watch and watch.reason:
             yield f"{source.name}: {watch.state}: {watch.reason}; {watch.remedy}"
 

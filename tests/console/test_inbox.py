@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -11,11 +12,11 @@ import pytest
 
 from catchment.errors import SkipReason
 from catchment.ledger import Ledger
-from catchment.model import Item, Skip
+from catchment.model import HOST, Item, Skip
 from catchment.pacing import HostLimits
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from connectors.web.marks import HOST, READ
+from connectors.web.marks import READ
 from connectors.web.seeds import MOST_ADDRESSES
 from deployments.actions import inbox
 from tests.console.conftest import Cli
@@ -89,14 +90,23 @@ def test_hosts_without_consent_are_listed_with_their_addresses(cli: Cli, state: 
         skips = [Skip(Item(place, "", "v1"), SkipReason.EXCLUDED) for place in places]
         for _ in range(5):
             ledger.pacing.failed(HostLimits("d.example"), None, login=False)
-        ledger.intake.record(sync.id, skips, {"host:c.example": "2026-03-02T09:00:00+00:00", "host:d.example": _FORMER})
+        silent = "2026-03-02T09:00:00+00:00 cannot connect"
+        ledger.intake.record(sync.id, skips, {"host:c.example": silent, "host:d.example": _FORMER})
+        ledger.syncs.end(sync.id, "completed", {"away": 2})
     shown = cli("consent", "show", "inbox").out.splitlines()
     start = next(number for number, line in enumerate(shown) if line.split() == ["HOST", "ADDRESSES"])
     assert [line.split() for line in shown[start + 1 : start + 3]] == [["a.example", "2"], ["b.example", "1"]]
     assert shown[start + 3] == "To read them: catchment consent give inbox --allow-host a.example"
     source = cli("sources", "show", "inbox").out
     assert "Not read without consent: 2 hosts (3 addresses); see `catchment consent show inbox`" in source
-    assert "Waits for 2 hosts: c.example since 2026-03-02, d.example until " in source
+    c_example, d_example = (line for line in source.splitlines() if line.startswith("Does not answer: "))
+    assert re.fullmatch(
+        r".* c\.example since 2026-03-02 \d\d:\d\d \(cannot connect\); asked again by the next sync", c_example
+    )
+    assert re.search(r" d\.example since .*; asked again at .*\d\d:\d\d$", d_example)
+    assert "2 of its hosts did not answer" in source
+    problem = "inbox: no answer for days from 2 hosts, such as c.example (cannot connect); "
+    assert f"{problem}correct or remove the addresses there: catchment sources show inbox\n" in cli("status").out
     cli("consent", "give", "inbox", "--allow-host", "a.example", "--allow-host", "b.example")
     assert "HOST" not in cli("consent", "show", "inbox").out
 

@@ -14,7 +14,7 @@ from catchment.settings import Home
 from connectors.web.settings import WebSettings
 from flows.web import sync_web
 from tests.connectors.web.conftest import entry, page, put_list, rss
-from tests.connectors.web.server import SmallWeb
+from tests.connectors.web.server import Page, SmallWeb
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.server
@@ -52,3 +52,7 @@ def test_dead_host_leaves_a_sync_completed_and_unchanged_pages_cost_no_job(windo
         ]
         assert _sync("birds", settings, deep=True).name == "Completed"
         assert [row.key for row in ledger.pacing.breakers()] == [f"host:{dead.name}"]
+        assert ledger.syncs.recent()[0].summary["away"] == 1
+        host.always = feeds.always = Page(status=503)
+        state = _sync("birds", settings)
+        assert (state.name, ledger.syncs.recent()[0].cause) == ("Failed", "source.unreachable")

@@ -190,6 +190,26 @@ def test_dropping_a_large_hold_is_batched_and_resumes_after_a_kill(
     assert {known.version for known in world.ledger.intake.known(world.source.id).within("n").values()} == {""}
 
 
+@pytest.mark.parametrize(
+    ("decide", "results"),
+    [
+        ("apply_hold", [{"decided": 20}, {"deleted": 20}]),
+        ("drop_hold", [{"decided": 20}, {"decided": 20}]),
+    ],
+)
+def test_decision_corrects_the_results_of_the_syncs(world: World, decide: str, results: list[dict[str, int]]) -> None:
+    world.ingest(*notes(20))
+    world.ledger.syncs.end(world.sync.id, "completed", {"succeeded": 20})
+    world.sync = world.begin()
+    world.lose(*(item.locator for item in notes(20)))
+    for number in range(2):
+        world.sync = world.begin() if number else world.sync
+        assert world.settle().held == 20
+        world.ledger.syncs.end(world.sync.id, "completed", {"held": 20})
+    getattr(world.ledger.intake, decide)(world.source.id, "anna", "")
+    assert [row.summary for row in reversed(world.ledger.syncs.recent())] == [{"succeeded": 20}, *results]
+
+
 def test_decision_without_held_deletions_is_refused(world: World) -> None:
     with pytest.raises(NotFound, match="deletions list"):
         world.ledger.intake.apply_hold(world.source.id, "anna", "because")

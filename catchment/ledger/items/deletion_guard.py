@@ -10,12 +10,12 @@ from functools import partial
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import Reading, Store, Writing, among
+from catchment.ledger.db.database import Reading, Store, Writing, among, from_json, to_json
 from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.lookup import cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.row_records import record
-from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources
+from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
@@ -156,7 +156,7 @@ class Deletions:
             missing = _missing(reading, source_id)
         count = self._in_parts(missing, source_id, lambda w, ids: action(w, ids, source_id, actor, sync_id))
         with self._store.write() as writing:
-            _close_hold(writing, source_id, how)
+            _close_hold(writing, source_id, how, count if how == "applied" else 0)
             if how == "applied":
                 _accept_seen_root(writing, source_id)
             writing.record(f"hold {how}", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
@@ -256,9 +256,19 @@ def _held(reading: Reading, source_id: int) -> int:
     return int(sync_id)
 
 
-def _close_hold(writing: Writing, source_id: int, how: str) -> None:
+def _close_hold(writing: Writing, source_id: int, how: str, deleted: int = 0) -> None:
+    """Close the hold, and correct the results of the syncs that held the deletions; the latest of them `deleted` some."""
     condition = _is_open(source_id)
+    hold = writing.execute(select(holds.c.sync_id, holds.c.held_at).where(condition)).first()
+    if hold is None:
+        return
     writing.execute(update(holds).where(condition).values(resolved_at=writing.now, resolution=how))
+    holding = (syncs.c.source_id == source_id) & (syncs.c.ended_at >= hold.held_at)
+    for number, text in writing.execute(select(syncs.c.id, syncs.c.summary).where(holding)).all():
+        if held := (figures := from_json(text)).pop("held", 0):
+            is_applied = bool(deleted) and number == hold.sync_id
+            figures |= {"deleted": figures.get("deleted", 0) + deleted} if is_applied else {"decided": held}
+            writing.execute(update(syncs).where(syncs.c.id == number).values(summary=to_json(figures)))
 
 
 def _accept_seen_root(writing: Writing, source_id: int) -> None:

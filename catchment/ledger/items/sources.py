@@ -32,7 +32,7 @@ from catchment.ledger.items.purge import Purging
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.limits import breakers
-from catchment.model import Priority
+from catchment.model import HOST, AwayHost, Priority
 from catchment.records.rows import Source, SourceState
 
 _BEING_REMOVED = "being removed; finish an interrupted removal with `catchment sources remove`"
@@ -45,6 +45,12 @@ class Sources:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def away(self, source_id: int) -> list[AwayHost]:
+        """Return the hosts of a source with several that do not answer, by name."""
+        its = (marks.c.source_id == source_id) & marks.c.key.startswith(HOST, autoescape=True)
+        rows = self._store.execute(select(marks.c.key, marks.c.value).where(its).order_by(marks.c.key))
+        return [AwayHost.of(key.removeprefix(HOST), value) for key, value in rows]
 
     def put(
         self,

@@ -8,6 +8,7 @@ from itertools import accumulate, takewhile
 
 from catchment.errors import CatchmentError, Reason, split_remedy
 from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SyncRow
+from catchment.model import count
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
@@ -24,6 +25,8 @@ _MINUTE = timedelta(minutes=1)
 _STUCK = timedelta(minutes=30)
 _HEALS, _REPEATED = timedelta(hours=2), 3
 """Time after a good sync, and number of failed ones since, from which failures that may pass are a problem."""
+_AWAY = timedelta(days=2)
+"""Time without an answer from which a host of a source with several is a problem."""
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _FEW = 5
@@ -80,6 +83,7 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
     for source in _read(ledger):
         syncs = [sync for sync in latest.get(source.id, ()) if not sync.is_undo]
         yield from _last_sync(source, syncs, report, now)
+        yield from _away(ledger, source, syncs, now)
         yield from _failing_items(ledger, source, syncs)
         if syncs and syncs[0].outcome is None:
             yield from _stuck(ledger, source, syncs[0], now)
@@ -168,6 +172,17 @@ def _unread(source: Source, error: str, code: ReasonCode, verdict: Verdict) -> C
 
 def _of_source(probe: str, name: str, text: str, remedy: str, code: ReasonCode) -> Condition:
     return Condition(f"{probe} {name}", FAIL, text, remedy, code, f"source:{name}")
+
+
+def _away(ledger: Ledger, source: Source, syncs: Sequence[SyncRow], now: datetime) -> Iterator[Condition]:
+    """Judge the hosts of a source with several, if its last sync missed some."""
+    ended = next((sync for sync in syncs if sync.summary), None)
+    hosts = ledger.sources.away(source.id) if ended and ended.summary.get("away") else []
+    if away := [host for host in hosts if now - host.since > _AWAY]:
+        text = f"no answer for days from {count(len(away), 'host')}, such as {away[0].host} ({away[0].problem})"
+        remedy = f"correct or remove the addresses there: catchment sources show {source.name}"
+        subject = f"source:{source.name}"
+        yield Condition(f"hosts {source.name}", WARN, text, remedy, ReasonCode.HOSTS_AWAY, subject)
 
 
 def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> Iterator[Condition]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -18,6 +19,7 @@ from catchment.errors import (
     FailureClass,
     FetchFailed,
     LoginFailed,
+    RateLimited,
     SkipReason,
     SourceInvalid,
     SourceUnavailable,
@@ -216,7 +218,7 @@ def test_host_left_by_an_earlier_version_is_asked_and_keeps_its_first_failure(
     report = reader.sync(source)
     assert {type(error) for error in report.failed.values()} == {HostAway}
     assert f"since {since:%Y-%m-%d}" in str(report.failed[dead.address("/b")])
-    assert reader.ledger.marks[f"host:{dead.name}"] == since.isoformat()
+    assert reader.ledger.marks[f"host:{dead.name}"] == f"{since.isoformat()} cannot connect"
 
 
 def test_dead_host_is_asked_ever_more_seldom_and_again_when_it_lives(
@@ -240,6 +242,53 @@ def test_dead_host_is_asked_ever_more_seldom_and_again_when_it_lives(
     clock.wait(days=1)
     assert address in reader.sync(source).fetched
     assert (reader.ledger.marks.get(f"host:{down.name}"), reader.pace.breakers) == (None, {})
+
+
+def test_source_fails_while_its_only_host_is_away(reader: Reader, clock: Clock) -> None:
+    host = reader.web.add()
+    article = host.put("/article", page("The heron"))
+    source = reader.connector(host.put("/feed", rss(entry(1, article, full="text"))))
+    reader.sync(source)
+    expected = reader.ledger.documents()
+    for answer in [Page(status=503)] * 6:
+        host.always = answer
+        with pytest.raises(SourceUnavailable, match=f"^{host.name}: HTTP status 503; "):
+            reader.sync(source)
+        clock.wait(minutes=1)
+    assert reader.ledger.marks[f"host:{host.name}"].endswith(" HTTP status 503"), "also while no request is sent"
+    assert list(source.left()) == [host.address("/feed")]
+    clock.wait(days=1)
+    host.always = Page(status=429, headers={"Retry-After": "7200"})
+    with pytest.raises(RateLimited):
+        reader.sync(source)
+    host.always = None
+    clock.wait(hours=3)
+    reader.sync(source)
+    assert (reader.ledger.documents(), reader.ledger.marks.get(f"host:{host.name}")) == (expected, None)
+
+
+def test_page_that_is_due_alone_fails_no_source(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    good, dead, file = small_web.hosts[0], small_web.dead(), reader.folder.parent / "list.txt"
+    file.write_text(f"{good.put('/a', page('a'))}\n{dead.address('/b')}\n")
+    source = reader.connector(str(file), hosts=[good.name, dead.name])
+    for _ in range(4):
+        reader.sync(source)
+        clock.wait(minutes=30)
+    assert good.paths.count("/a") == 1
+    assert f"host:{dead.name}" in reader.ledger.marks
+    file.write_text(good.address("/a"))
+    reader.sync(source)
+    assert f"host:{dead.name}" not in reader.ledger.marks
+
+
+def test_proof_of_an_unchanged_site_finds_no_difference(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    front = host.put("/", page("front", "/a", "/b"))
+    host.put("/a", page("a", "/")), host.put("/b", page("b"))
+    source = reader.connector(front, depth=1)
+    reader.sync(source)
+    clock.wait(days=2)
+    assert reader.sync(source, deep=True).item_changes == []
 
 
 def test_silent_host_costs_one_time_limit(small_web: SmallWeb, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -822,7 +871,8 @@ def test_lost_responses_of_lists_delete_nothing(small_web: SmallWeb, reader: Rea
         lists.always = host.always = answer
         for _ in range(3):
             shutil.rmtree(reader.folder, ignore_errors=True)
-            reader.sync(source)
+            with suppress(SourceUnavailable):
+                reader.sync(source)
             assert reader.ledger.documents() == expected
             clock.wait(days=1)
 
@@ -842,7 +892,8 @@ def test_older_response_of_a_list_deletes_nothing_while_its_host_is_away(
         shutil.rmtree(reader.folder)
         shutil.copytree(tmp_path / "older", reader.folder)
         for _ in range(2):
-            reader.sync(source)
+            with suppress(SourceUnavailable):
+                reader.sync(source)
             clock.wait(days=2)
         assert set(reader.ledger.documents()) == set(pages)
 
