@@ -109,10 +109,23 @@ def test_linked_image_is_also_an_embed() -> None:
         ("#with_under-score/", ["with_under-score"]),
         ("#tag! #other.", ["tag", "other"]),
         ("#", []),
+        ("[`--import`]: #--importmodule\n> [b]: <c.md> 'see #title'\n- [c]:\n  #next\n  (a #third)", []),
+        ("[a #label]: b.md\n\n#1st", ["1st"]),
+        ("[see #a][b] [see #c] [see #d][] [see #e][f]\n\n[B]: b.md\n[see #c]: c.md\n[see  #D]: d.md", ["e"]),
+        ("[Ada]: wants #this\n[^1]: a #note\n[ ]: #empty", ["this", "note", "empty"]),
+        ('[a]: b.md\n"no title" #tag\n\n[c]: d.md\n\n(#e) #f', ["tag", "f"]),
+        ("<p style='color: #fff'>a #b</p> <i\n title=\"\n #c\">", ["b"]),
+        ("    #include\n\n```c\n#endif\n```\n<pre>\n#if\n</pre>\n$a #b$\n$$\n#c\n$$\n<!-- #d -->", []),
+        ("<https://example.org/#a> https://example.org/b#c #d", ["d"]),
     ],
 )
 def test_tags_are_found_as_in_obsidian(text: str, tags: list[str]) -> None:
     assert values(text, EntityKind.TAG) == tags
+
+
+def test_plain_text_has_no_tags() -> None:
+    found = of("#endif and #include", "text/plain").entities
+    assert [entity for entity in found if entity.kind is EntityKind.TAG] == []
 
 
 def test_nested_callouts_have_kind_and_title() -> None:

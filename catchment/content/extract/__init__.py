@@ -14,7 +14,7 @@ from catchment.content.normalize import markup
 from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 
-EXTRACTOR = "7"
+EXTRACTOR = "8"
 """The version of the extractor. It changes when the extraction of any document changes."""
 
 

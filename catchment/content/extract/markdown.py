@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+from catchment.content.extract.blocks import TAG
 from catchment.content.extract.prose import FILLER
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
@@ -18,6 +19,12 @@ _LINK = re.compile(
     r"[ \t]*+(?:<([^<>\n]*+)>|((?>(?:[^\s()\\]++|\\.|\((?>(?:[^\s()\\]++|\\.)*)\))*)))"
     rf"(?:[ \t\n]++{_TITLE})?[ \t]*+\)|[ \t\n]++{_TITLE}[ \t]*+\))"
 )
+_LABEL = r"\[((?>(?:[^\[\]\\]++|\\.)+))\]"
+_DEFINITION = re.compile(
+    rf"\n[ \t>*+.)0-9-]*+(?!\[(?:\^|\s*\])){_LABEL}:[ \t]*+\n?[ \t>]*+(?:<[^<>\n]*+>|[^\s<]\S*+)"
+    rf"(?:[ \t]*+\n?[ \t>]*+{_TITLE})?[ \t]*+(?=\n|\Z)"
+)
+_REFERENCE = re.compile(rf"{_LABEL}(?:\[([^\[\]]++)\])?")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -91,3 +98,24 @@ def without(masked: str, links: list[Link]) -> str:
             parts += masked[position : link.start], FILLER * (link.end - link.start)
             position = link.end
     return "".join((*parts, masked[position:]))
+
+
+def without_markup(text: str, masked: str) -> str:
+    """Return the text with HTML tags, definitions of links (`[label]: url`) and links to them blanked out."""
+    labels = set()
+
+    def defined(match: re.Match[str]) -> str:
+        labels.add(_label(text[match.start(1) - 1 : match.end(1) - 1]))
+        return "\n" + FILLER * (len(match[0]) - 1)
+
+    def referred(match: re.Match[str]) -> str:
+        start, end = match.span(2 if match[2] else 1)
+        return FILLER * len(match[0]) if _label(text[start:end]) in labels else match[0]
+
+    masked = _DEFINITION.sub(defined, "\n" + masked)[1:]
+    masked = _REFERENCE.sub(referred, masked) if labels else masked
+    return TAG.sub(lambda match: FILLER * len(match[0]), masked)
+
+
+def _label(written: str) -> str:
+    return " ".join(written.split()).casefold()

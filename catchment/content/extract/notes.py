@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from catchment.content.extract import markdown
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
 # A single bracket does not end a wikilink: the target of `[[Sq]uare]]` is `Sq]uare`.
@@ -57,8 +58,8 @@ def wikilink(kind: LinkKind, inside: str, start: int = 0, end: int = 0) -> Link 
 
 def entities(text: str, masked: str, prose: str) -> Iterator[Entity]:
     """Yield all entities except headings. `prose` is `masked` with the links blanked out."""
-    if "#" in prose:
-        yield from _tags(prose)
+    if _TAG.search(prose):
+        yield from _tags(markdown.without_markup(text, prose))
     lines = "\n" + masked
     if "[!" in masked:
         yield from _callouts(text, lines)
