@@ -420,6 +420,26 @@ class MessageBody(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A live document of a content. `moment`: time of sending, or of the last change; aware UTC.
+
+    `carrier`: as in `Shown`; `file`: as in `Hit`.
+    """
+
+    document: int
+    title: str
+    source: str
+    item: str
+    media_type: str
+    author: str | None
+    moment: datetime | None
+    metadata: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    carrier: int | None
+    file: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A document with all related records.
 
@@ -429,6 +449,8 @@ class Shown:
         conversation: All messages of the conversation, oldest first, including this one.
         attached: The attachments of a message.
         carrier: For an attachment, the document of its message.
+        copies: Its documents, including this one.
+        file: As in `Hit`.
     """
 
     document: int
@@ -450,6 +472,8 @@ class Shown:
     conversation: tuple[ConversationMessage, ...]
     attached: tuple[Attached, ...]
     carrier: int | None
+    copies: tuple[Copy, ...] = ()
+    file: str | None = None
 
 
 class Named(NamedTuple):

@@ -33,6 +33,7 @@ class Hit:
         url: Address of the page on the web.
         number: Number of an issue or pull request.
         state: Its state, such as open.
+        file: Name of an attached file, and the title of its message: "plan.pdf in Re: works".
         symbol: Name of the definition around the match in program code.
         lexical_rank, lexical_score, semantic_rank, cosine: As in `Ranked`.
     """
@@ -52,6 +53,7 @@ class Hit:
     url: str | None = None
     number: int | None = None
     state: str | None = None
+    file: str | None = None
     symbol: str | None = None
     lexical_rank: int | None = None
     lexical_score: float | None = None

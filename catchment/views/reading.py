@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -14,6 +13,7 @@ from catchment.content.normalize.formats import ENDINGS, MAIL, NOTES, SOURCE_TEX
 from catchment.errors import NotFound
 from catchment.ledger import Attached, ConversationMessage, Ledger, Named, Shown
 from catchment.model import PART, LinkKind
+from catchment.records.rows import Copy
 from catchment.runtime.home import Home
 from catchment.views import documents, items
 from catchment.views.documents import DocumentView
@@ -79,12 +79,12 @@ class ReadingView:
 
     Attributes:
         shown: The document as the ledger has it.
-        file: The type of its own file, if `served_file` returns it and a browser shows it.
+        file: The type of its own file, if a browser shows it and `served_file` may return it.
         has_files: Whether `served_file` can return the files that its text embeds.
         targets: The documents that its links lead to, by the target as written. Targets without a document are missing.
         links_to, linked_from: The linked documents of the same source, each once; at most `MOST_BACKLINKS` links are resolved.
         has_more_links: Whether further links to it were not resolved.
-        copies: The other documents with the same content, with the names of their sources.
+        copies: The other documents with the same content.
         conversation: All messages of its conversation, oldest first, including itself; empty for other documents.
         history: Its latest versions.
         version: The version that is shown; None if it is the present one.
@@ -99,7 +99,7 @@ class ReadingView:
     links_to: tuple[Named, ...]
     linked_from: tuple[Named, ...]
     has_more_links: bool
-    copies: tuple[tuple[str, Named], ...]
+    copies: tuple[Copy, ...]
     conversation: tuple[ReadMessage, ...]
     origin: ItemWhy
     history: DocumentHistory
@@ -118,18 +118,20 @@ def reading(ledger: Ledger, home: Home, document: int, as_of: datetime | None = 
         version, shown = versions.as_of(ledger, item.id, as_of)
     written = dict.fromkeys(link.target for link in shown.links if link.kind is not LinkKind.URL and link.target)
     targets = resolved(ledger, shown, list(written)[:_MOST_TARGETS])
-    has_files = PART not in shown.item and not _is_remote(shown)
+    is_attached = PART in shown.item
+    has_files = not is_attached and not _is_remote(shown)
+    file = shown_as(shown.content.media_type) if is_attached else file_kind(shown.item) if has_files else None
     return ReadingView(
         shown=shown,
         view=documents.document(shown, version),
         kind=_kind(shown.content.media_type),
-        file=file_kind(shown.item) if has_files and version is None else None,
+        file=file if version is None else None,
         has_files=has_files,
         targets=targets,
         links_to=tuple(each for each in _once(targets.values()) if each.document != document),
         linked_from=_linked_from(ledger, shown),
         has_more_links=len(shown.mentions) > MOST_BACKLINKS,
-        copies=tuple(_copies(ledger, shown)),
+        copies=tuple(copy for copy in shown.copies if copy.document != document),
         conversation=_conversation(ledger, shown),
         origin=items.why(ledger, home, item, _iso),
         history=versions.history(ledger, item.id, _VERSIONS),
@@ -191,15 +193,6 @@ def _path(shown: Shown, locator: str) -> str:
 def _is_remote(shown: Shown) -> bool:
     """Return whether a document has an address on the web, so that it is no file on this machine."""
     return "url" in shown.metadata
-
-
-def _copies(ledger: Ledger, shown: Shown) -> Iterator[tuple[str, Named]]:
-    elsewhere: defaultdict[str, list[str]] = defaultdict(list)
-    for source, item in shown.places:
-        if (source, item) != (shown.source, shown.item):
-            elsewhere[source].append(item)
-    for source, locators in elsewhere.items():
-        yield from ((source, named) for named in ledger.library.at(ledger.sources.get(source).id, locators))
 
 
 def _once(documents: Iterable[Named]) -> Iterable[Named]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.content.normalize.formats import media_type
+from catchment.content.raw_store import RawStore
 from catchment.errors import NotFound
 from catchment.ledger import Ledger, Shown
-from catchment.model import PART, LinkKind
+from catchment.model import PART, Item, LinkKind, RawContent
 from catchment.runtime.files_below import open_below, open_folder
 from catchment.runtime.home import Home
 from catchment.views import reading
@@ -33,8 +35,8 @@ class ServedFile:
 def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, embed: str | None = None) -> ServedFile:
     """Return the file of a document, or the file that its text embeds with this target.
 
-    Reads only below the folder of a source with consent, and follows no links. Raises NotFound, also if the file is missing,
-    larger than `MOST_BYTES`, neither a picture nor a PDF, or on another host.
+    An attached file comes from the raw content. Reads only below the folder of a source with consent, and follows no links.
+    Raises NotFound, also if the file is missing, larger than `MOST_BYTES`, neither a picture nor a PDF, or on another host.
     """
     shown = ledger.library.document(document, mentions=0)
     missing = NotFound(f"document {document}: has no such picture or PDF")
@@ -42,13 +44,29 @@ def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, e
     root = _root(ledger, settings, shown.source)
     if root is None and (host := elsewhere(home, shown.source)):
         raise NotFound(f"document {document}: its file is on {host}; open it there")
+    if embed is None and PART in shown.item:
+        if (raw := kept_file(home, ledger, shown)) is None:
+            raise NotFound(f"document {document}: its file is not kept here; open it in its message")
+        return _served(raw.name, raw.data, missing)
     if item is None or root is None or PART in item or reading.file_kind(item) is None:
         raise missing
     try:
         data = _read(root, item)
     except OSError as error:
         raise missing from error
-    name = item.rpartition("/")[2]
+    return _served(item.rpartition("/")[2], data, missing)
+
+
+def kept_file(home: Home, ledger: Ledger, shown: Shown) -> RawContent | None:
+    """Return the raw content of an attached file, or None if it is not kept, or not on this machine."""
+    row = ledger.intake.of_document(shown.document)
+    if row is None or not home.raw.exists() or not ledger.consents.agreed(shown.source):
+        return None
+    with closing(RawStore(home.raw, home.raw_bytes)) as raw:
+        return raw.get(row.id, Item(row.locator, row.container, row.version, row.identity))
+
+
+def _served(name: str, data: bytes, missing: NotFound) -> ServedFile:
     kind = media_type(data[:_CHUNK], "")  # without the name, which would decide for a text
     if len(data) > MOST_BYTES or reading.shown_as(kind) is None:
         raise missing

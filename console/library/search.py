@@ -190,7 +190,7 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
     """Show a hit in three lines: title and number, location, passage. `explain` adds its ranks and scores."""
     # In a mailbox the folder is more useful than the number of the message.
     place, is_message, _ = hit.item.partition(";UIDVALIDITY=")
-    facts = [f"{hit.source}: {place}"]
+    facts = [f"{hit.source}: {place}", *filter(None, [hit.file])]
     if hit.author and (is_message or hit.media_type == "message/rfc822"):
         facts.insert(0, hit.author)
     facts += [hit.symbol] if hit.symbol else []
@@ -209,7 +209,8 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
     render.say(f"  {render.paint(render.clean(' · '.join(facts)), 'dim')}")
     if explain:
         render.say(f"  {render.paint(_ranks(hit), 'dim')}")
-    render.show_paragraph(hit.snippet, indent=2, marks="yellow")
+    if hit.snippet:
+        render.show_paragraph(hit.snippet, indent=2, marks="yellow")
 
 
 def _ranks(hit: Hit) -> str:

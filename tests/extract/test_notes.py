@@ -111,7 +111,7 @@ def test_linked_image_is_also_an_embed() -> None:
         ("#", []),
         ("[`--import`]: #--importmodule\n> [b]: <c.md> 'see #title'\n- [c]:\n  #next\n  (a #third)", []),
         ("[a #label]: b.md\n\n#1st", ["1st"]),
-        ("[see #a][b] [see #c] [see #d][] [see #e][f]\n\n[B]: b.md\n[see #c]: c.md\n[see  #D]: d.md", ["e"]),
+        ("[see #a][b] [see #d][] [see #e]\n\n[B]: b.md\n[see #d]: d.md", ["e"]),
         ("[Ada]: wants #this\n[^1]: a #note\n[ ]: #empty", ["this", "note", "empty"]),
         ('[a]: b.md\n"no title" #tag\n\n[c]: d.md\n\n(#e) #f', ["tag", "f"]),
         ("<p style='color: #fff'>a #b</p> <i\n title=\"\n #c\">", ["b"]),

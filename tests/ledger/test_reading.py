@@ -119,7 +119,7 @@ def test_copies_and_versions_of_a_note(sqlite_world: World) -> None:
     world.source, world.sync = other, world.begin(other)
     world.ingest(note("Copy.md"), text="the same")
     read_again = read(world, "A.md")
-    assert [(source, named.locator) for source, named in read_again.copies] == [("papers", "Copy.md")]
+    assert [(copy.source, copy.item) for copy in read_again.copies] == [("papers", "Copy.md")]
     assert [one.what for one in read_again.history.versions] == ["added"], "both changes are of one sync"
     assert read_again.origin is not None and read_again.origin.item == "A.md"
     assert read_again.origin.because.startswith("in the library")

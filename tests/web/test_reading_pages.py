@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from sqlalchemy import update
 from starlette.testclient import TestClient
 
+from catchment.content.raw_store import RawStore
 from catchment.ledger import Ledger
-from catchment.model import Priority
+from catchment.ledger.db.schema import contents, documents
+from catchment.model import Item, Priority, RawContent
 from catchment.runtime.home import Home
 from connectors.obsidian import ObsidianSettings
 from tests.ledger.test_messages import arrive, eml, quoted
@@ -44,6 +48,7 @@ class Reader:
     client: TestClient
     world: World
     root: Path
+    home: Home
 
     def number(self, locator: str) -> int:
         return next(row.document for row in self.world.ledger.intake.find(locator) if row.document is not None)
@@ -85,7 +90,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     web = application(library, Readiness(library, None), desk_of(home), TOKEN)
     client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
     assert sign_in(client, home).status_code == 303
-    yield Reader(client, world, root)
+    yield Reader(client, world, root, home)
     world.ledger.close()
 
 
@@ -176,6 +181,39 @@ def test_source_without_consent_shows_no_file(reader: Reader) -> None:
     assert reader.client.get(address).status_code == 200
     consents.withdraw(world.source.id, {"everything"}, "me")
     assert reader.client.get(address).status_code == 404
+
+
+def test_attached_pdf_is_served_from_the_raw_content_and_named(reader: Reader) -> None:
+    world, notes = reader.world, reader.world.source
+    world.source = world.ledger.sources.put("post", "imap", Priority.NORMAL)
+    world.sync = world.begin(world.source)
+    message = "INBOX;UIDVALIDITY=1;UID=6"
+    part = f"{message};PART=2"
+    arrive(world, (message, eml(6, "The lease.", subject="", attached=["Lease.pdf"])))
+    put(world, {part: "words of the lease"})
+    with world.ledger._store.write() as writing:
+        writing.execute(
+            update(contents).where(contents.c.text == "words of the lease").values(media_type="application/pdf")
+        )
+        writing.execute(update(documents).where(documents.c.path == message).values(title="message-6"))
+    world.source = notes
+    page, own = reader.page(part), f"/documents/{reader.number(part)}/file"
+    assert "Lease.pdf in (no subject)" in page and "not kept here" in page and own not in page
+    assert "<h1>(no subject)</h1>" in reader.page(message)
+    found = reader.client.get("/search?q=lease").text
+    assert "post: INBOX · Lease.pdf in (no subject)" in found and "message-6" not in found
+    item = next(row for row in world.ledger.intake.find(part) if row.document)
+    kept = Item(item.locator, item.container, item.version, item.identity)
+    home = reader.home
+    with closing(RawStore(home.raw, home.raw_bytes)) as raw:
+        raw.put([(item.id, kept, RawContent(PDF, "Lease.pdf"))])
+    world.ledger.consents.give(world.ledger.sources.get("post").id, {"everything"}, "me", None)
+    assert f'<iframe src="{own}#navpanes=0"' in reader.page(part)
+    response = reader.client.get(own)
+    assert (response.content, response.headers["content-type"]) == (PDF, "application/pdf")
+    assert response.headers["content-disposition"].startswith('inline; filename="Lease.pdf"')
+    world.ledger.consents.withdraw(world.ledger.sources.get("post").id, {"everything"}, "me")
+    assert reader.client.get(own).status_code == 404
 
 
 def test_conversation_folds_quotations_and_lists_attachments(reader: Reader) -> None:

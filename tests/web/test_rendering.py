@@ -216,6 +216,11 @@ def test_html_of_a_note_is_left_out_and_its_words_stay() -> None:
     assert "line<br>break K" in output
 
 
+def test_program_is_shown_as_code() -> None:
+    assert "<code>def a():" in html("def a(): <b>", "text/x-python")
+    assert "<code>" not in str(rendering._plain("words"))
+
+
 def test_html_in_extracted_text_and_mail_is_text() -> None:
     assert visible_text(html("a <b>c</b>", "text/html")) == "a &lt;b&gt;c&lt;/b&gt;"
     assert "&lt;b&gt;" in html("a <b>c</b>", MAIL)
@@ -306,4 +311,4 @@ def test_conversation_shows_each_message_and_shortens_the_others() -> None:
 
 def test_program_code_is_shown_as_it_is_without_misleading_marks() -> None:
     output = html("if x:\n\t# \u202eevil\u2066\n<b>", "text/x-python")
-    assert output == '<pre class="plain" tabindex="0">if x:\n\t# \ufffdevil\ufffd\n&lt;b&gt;</pre>'
+    assert output == '<pre class="plain" tabindex="0"><code>if x:\n\t# \ufffdevil\ufffd\n&lt;b&gt;</code></pre>'

@@ -14,11 +14,12 @@ from starlette.routing import Route
 
 from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
+from catchment.model import PART
 from catchment.search.results import Hit
 from catchment.views.documents import DocumentView
 from catchment.views.hosts import elsewhere
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
-from catchment.views.served_files import ServedFile, served_file
+from catchment.views.served_files import ServedFile, kept_file, served_file
 from catchment.views.versions import versions
 from catchment.views.versions.versions import DocumentDiff, DocumentHistory
 from web import rendering, template_filters
@@ -77,6 +78,8 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     page = min(int(page_text), parts) if _PAGE.fullmatch(page_text) else 1
     similar, meaning_off = ([], None) if view.version else _similar(library, view)
     host = elsewhere(library.home, shown.source) if view.file else None
+    is_lost = view.file is not None and PART in shown.item and kept_file(library.home, library.ledger, shown) is None
+    has_file = view.file is not None and not host and not is_lost
     related_documents = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
         "reading": view,
@@ -85,15 +88,17 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "body": rendering.body(view, page),
         "page": page,
         "parts": parts,
-        "file": rendering.file_address(shown.document) if view.file and not host else None,
+        "file": rendering.file_address(shown.document) if has_file else None,
         "host": host,
-        "is_picture": view.file is FileKind.PICTURE and not host,
+        "is_lost": is_lost,
+        "is_picture": view.file is FileKind.PICTURE and has_file,
         "related": {
             title: (documents[:_LISTED], len(documents)) for title, documents in related_documents.items() if documents
         },
         "similar": similar,
         "meaning_off": meaning_off,
-        "crumbs": _SCHEME.sub("", shown.item.partition(";UIDVALIDITY=")[0]).rstrip("/").split("/"),
+        "crumbs": _SCHEME.sub("", shown.item.partition(";UIDVALIDITY=")[0]).rstrip("/").split("/")
+        + [shown.file] * bool(shown.file),
         "opener": None if view.version else _opener(shown),
     }
 
@@ -161,7 +166,7 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
     shown_documents = {
         shown.document,
         *(entry.message.document for entry in view.conversation),
-        *(copy.document for _, copy in view.copies),
+        *(copy.document for copy in view.copies),
     }
     shown_documents |= {link.document for link in (*view.links_to, *view.linked_from)}
     try:

@@ -10,9 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from catchment.model import EntityKind
+from catchment.search.language import is_code
 from catchment.views.reading import ReadingView, TextKind
 from web.rendering.html_writer import HtmlWriter, clean, document_address, file_address
 from web.rendering.markdown_parser import Dialect, TooMuchWork, parse
@@ -41,7 +42,7 @@ def body(reading: ReadingView, part: int = 1) -> Markup:
             return _html(text[start:end], dialect, reading)
         case TextKind.EXTRACTED:
             return _html(_DOUBLE_MARK.sub(r"\1\2\3", text[start:end]), Dialect.EXTRACTED, reading)
-    return _plain(text[start:end])
+    return _plain(text[start:end], is_program=is_code(reading.shown.content.media_type))
 
 
 def parts(reading: ReadingView) -> int:
@@ -98,8 +99,9 @@ def _html(text: str, dialect: Dialect, reading: ReadingView | None = None) -> Ma
         return _plain(text)
 
 
-def _plain(text: str) -> Markup:
-    return Markup('<pre class="plain" tabindex="0">{}</pre>').format(escape(clean(text, is_code=True)))
+def _plain(text: str, *, is_program: bool = False) -> Markup:
+    words = Markup("<code>{}</code>" if is_program else "{}").format(clean(text, is_code=True))
+    return Markup('<pre class="plain" tabindex="0">{}</pre>').format(words)
 
 
 def _starts(reading: ReadingView) -> list[int]:

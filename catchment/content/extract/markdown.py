@@ -19,12 +19,12 @@ _LINK = re.compile(
     r"[ \t]*+(?:<([^<>\n]*+)>|((?>(?:[^\s()\\]++|\\.|\((?>(?:[^\s()\\]++|\\.)*)\))*)))"
     rf"(?:[ \t\n]++{_TITLE})?[ \t]*+\)|[ \t\n]++{_TITLE}[ \t]*+\))"
 )
-_LABEL = r"\[((?>(?:[^\[\]\\]++|\\.)+))\]"
-_DEFINITION = re.compile(
-    rf"\n[ \t>*+.)0-9-]*+(?!\[(?:\^|\s*\])){_LABEL}:[ \t]*+\n?[ \t>]*+(?:<[^<>\n]*+>|[^\s<]\S*+)"
-    rf"(?:[ \t]*+\n?[ \t>]*+{_TITLE})?[ \t]*+(?=\n|\Z)"
+_LABEL = r"\[(?!\^|\s*\])(?>(?:[^\[\]\\]++|\\.)+)\]"
+TAGLESS = re.compile(
+    rf"\n[ \t>*+.)0-9-]*+{_LABEL}:[ \t]*+\n?[ \t>]*+(?:<[^<>\n]*+>|[^\s<]\S*+)"
+    rf"(?:[ \t]*+\n?[ \t>]*+{_TITLE})?[ \t]*+(?=\n|\Z)|{_LABEL}\[[^\[\]]*+\]|{TAG.pattern}"
 )
-_REFERENCE = re.compile(rf"{_LABEL}(?:\[([^\[\]]++)\])?")
+"""Definitions of links (`[label]: address`), links to them (`[text][label]`) and HTML tags: there is no tag in them."""
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -98,24 +98,3 @@ def without(masked: str, links: list[Link]) -> str:
             parts += masked[position : link.start], FILLER * (link.end - link.start)
             position = link.end
     return "".join((*parts, masked[position:]))
-
-
-def without_markup(text: str, masked: str) -> str:
-    """Return the text with HTML tags, definitions of links (`[label]: url`) and links to them blanked out."""
-    labels = set()
-
-    def defined(match: re.Match[str]) -> str:
-        labels.add(_label(text[match.start(1) - 1 : match.end(1) - 1]))
-        return "\n" + FILLER * (len(match[0]) - 1)
-
-    def referred(match: re.Match[str]) -> str:
-        start, end = match.span(2 if match[2] else 1)
-        return FILLER * len(match[0]) if _label(text[start:end]) in labels else match[0]
-
-    masked = _DEFINITION.sub(defined, "\n" + masked)[1:]
-    masked = _REFERENCE.sub(referred, masked) if labels else masked
-    return TAG.sub(lambda match: FILLER * len(match[0]), masked)
-
-
-def _label(written: str) -> str:
-    return " ".join(written.split()).casefold()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from catchment.content.extract import markdown
+from catchment.content.extract.markdown import TAGLESS
+from catchment.content.extract.prose import FILLER
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
 # A single bracket does not end a wikilink: the target of `[[Sq]uare]]` is `Sq]uare`.
@@ -59,7 +60,7 @@ def wikilink(kind: LinkKind, inside: str, start: int = 0, end: int = 0) -> Link 
 def entities(text: str, masked: str, prose: str) -> Iterator[Entity]:
     """Yield all entities except headings. `prose` is `masked` with the links blanked out."""
     if _TAG.search(prose):
-        yield from _tags(markdown.without_markup(text, prose))
+        yield from _tags(TAGLESS.sub(lambda match: FILLER * len(match[0]), f"\n{prose}")[1:])
     lines = "\n" + masked
     if "[!" in masked:
         yield from _callouts(text, lines)

@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import Reading, Store, Writing, among, from_json, to_json
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, to_json
 from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.lookup import cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
@@ -20,6 +20,7 @@ from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.library.before_images import kept_from
+from catchment.ledger.library.mail_relations import shown_title
 from catchment.records.rows import Hold, Settled
 from catchment.records.standing import ListPage
 
@@ -140,7 +141,7 @@ class Deletions:
         with self._store.read() as reading:
             rows = reading.execute(part if after is None else part.where(items.c.locator > after)).all()
             total = reading.execute(select(func.count()).select_from(items).where(which)).scalar_one()
-        return cut(rows, limit, total, lambda row: record(HeldItem, row, item=row.locator), lambda row: row.locator)
+        return cut(rows, limit, total, _held_item, lambda row: row.locator)
 
     def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
         """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""
@@ -293,3 +294,7 @@ def _keep(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str,
     writing.execute(delete(marks).where(marks.c.source_id == source_id))
     for item_id in item_ids:
         writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
+
+
+def _held_item(row: AnyRow) -> HeldItem:
+    return record(HeldItem, row, item=row.locator, title=row.title and shown_title(row.title, row.locator))

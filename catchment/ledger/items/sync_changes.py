@@ -18,6 +18,7 @@ from catchment.ledger.db.database import Reading, among, as_map
 from catchment.ledger.db.lookup import cut
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, history, items, moves
+from catchment.ledger.library.mail_relations import shown_title
 from catchment.records.standing import ListPage
 
 _PRESENT = "items.state <> 'deleted'"
@@ -161,7 +162,9 @@ class SyncChanges:
         def shown(path: str) -> PathChange:
             there = rows.get(path)
             title = there.title if there else titles.get(path)
-            return PathChange(path, title, there.id if there else None, self._moved.get(path))
+            return PathChange(
+                path, title and shown_title(title, path), there.id if there else None, self._moved.get(path)
+            )
 
         return shown
 

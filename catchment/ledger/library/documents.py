@@ -28,6 +28,7 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
+from catchment.ledger.library.mail_relations import shown_title
 from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import Filter, FilterName, Query
 from catchment.ledger.library.word_index import folded_path
@@ -262,7 +263,8 @@ class Library:
 
 def _latest(row: AnyRow) -> LatestDocument:
     author = matches.author_of(row.author, from_json(row.metadata))
-    return record(LatestDocument, row, document=row.id, source=row.name, item=row.locator, author=author)
+    title = shown_title(row.title, row.locator)
+    return record(LatestDocument, row, document=row.id, title=title, source=row.name, item=row.locator, author=author)
 
 
 CONTENT = (
@@ -299,7 +301,7 @@ def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
         .order_by(items.c.locator)
     )
     return [
-        Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
+        Named(item_id, locator, shown_title(title, locator), document_id, tuple(aliases.split("\n")) if aliases else ())
         for item_id, locator, title, document_id, aliases in reading.execute(statement)
     ]
 
@@ -316,16 +318,20 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
         # In the order of the index: tens of thousands of links to an index page are not sorted.
         mentions = mentions.order_by(None).order_by(links.c.content_id, links.c.position).limit(most_mentions)
     place = (row.source_id, row.locator)
+    copies = tuple(matches.places_of(reading, [row.content_id])[row.content_id])
+    own = next(copy for copy in copies if copy.document == row.id)
     alone = _alone(reading, row)
     warnings = (*alone.content.warnings, *filter(None, [from_json(row.attributes).get(WARNING)]))
     return replace(
         alone,
         content=replace(alone.content, warnings=warnings),
-        places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
+        places=tuple((copy.source, copy.item) for copy in copies),
+        copies=copies,
+        carrier=own.carrier,
+        file=own.file,
         mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),
         attached=mail_relations.attached(reading, {place: content_of(row)}).get(place, ()),
-        carrier=mail_relations.carrier(reading, row.source_id, row.locator),
     )
 
 
@@ -358,6 +364,7 @@ def _alone(reading: Reading, row: AnyRow) -> Shown:
         Shown,
         row,
         document=row.id,
+        title=shown_title(row.title, row.locator),
         item=row.locator,
         content_hash=row.hash,
         content=replace(content, author=matches.author_of(content.author, metadata)),
@@ -371,6 +378,8 @@ def _alone(reading: Reading, row: AnyRow) -> Shown:
         conversation=(),
         attached=(),
         carrier=None,
+        copies=(),
+        file=None,
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import func, select
 
-from catchment.ledger.db.database import Reading, among, as_map, maybe_time
+from catchment.ledger.db.database import Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.schema import contents, documents, items, mails, sources
 from catchment.ledger.library.conversation_index import MAIL
 from catchment.model import PART, Document
@@ -46,7 +46,8 @@ def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[C
     )
     messages: dict[int, ConversationMessage] = {}
     for name, number, title, author, sent, source, item in reading.execute(statement):
-        messages.setdefault(name, ConversationMessage(number, title, author, maybe_time(sent), source, item))
+        shown = shown_title(title, item)
+        messages.setdefault(name, ConversationMessage(number, shown, author, maybe_time(sent), source, item))
     return tuple(sorted(messages.values(), key=lambda message: (message.sent is None, message.sent, message.document)))
 
 
@@ -79,10 +80,27 @@ def attached(
     }
 
 
-def carrier(reading: Reading, source_id: int, locator: str) -> int | None:
-    """Return the document of the message that an item is attached to; None for other items."""
-    message, _, part = locator.rpartition(PART)
-    return _documents(reading, source_id, [message]).get(message) if message and part else None
+def shown_title(title: str, locator: str) -> str:
+    """Return the title to show. A message without a subject is stored with its number, such as "message-6"."""
+    number = title.removeprefix("message-")
+    return "(no subject)" if number != title and locator.endswith(f";UID={number}") else title
+
+
+def carriers(reading: Reading, places: Collection[tuple[int, str]]) -> dict[tuple[int, str], tuple[int, str]]:
+    """Return the documents of the messages that items are attached to, and as in `Hit` the names of these items; by place."""
+    messages = {(source_id, locator.rpartition(PART)[0]) for source_id, locator in places if PART in locator}
+    statement = (
+        select(items.c.source_id, items.c.locator, documents.c.id, documents.c.title, contents.c.properties)
+        .join_from(items, documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(items.c.source_id.in_({source_id for source_id, _ in messages}), items.c.state != "deleted")
+        .where(among(reading, items.c.locator, {locator for _, locator in messages}))
+    )
+    return {
+        (source_id, f"{locator}{PART}{part['part']}"): (number, f"{part['name']} in {shown_title(title, locator)}")
+        for source_id, locator, number, title, properties in (reading.execute(statement) if messages else ())
+        for part in (from_json(properties) or {}).get("attachments", ())
+    }
 
 
 def _documents(reading: Reading, source_id: int, locators: list[str]) -> dict[str, int]:

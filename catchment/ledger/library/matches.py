@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select
@@ -14,26 +13,12 @@ from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_js
 from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
 from catchment.ledger.library import query_sql, word_index, word_parts
+from catchment.ledger.library.mail_relations import carriers, shown_title
 from catchment.ledger.library.query import Filter, Query
 from catchment.model import EntityKind
-from catchment.records.rows import Ranked
+from catchment.records.rows import Copy, Ranked
 
 _OPENING = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A live document of a content. `moment`: time of sending, or of the last change; aware UTC."""
-
-    document: int
-    title: str
-    source: str
-    item: str
-    media_type: str
-    author: str | None
-    moment: datetime | None
-    metadata: Mapping[str, Any]
-    attributes: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +144,7 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
             documents.c.content_id,
             documents.c.id,
             documents.c.title,
+            sources.c.id,
             sources.c.name,
             items.c.locator,
             contents.c.media_type,
@@ -174,10 +160,12 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
         .order_by(documents.c.id)
     )
     copies: dict[int, list[Copy]] = {}
-    for content, number, title, source, item, kind, author, moment, metadata, attributes in reading.execute(statement):
-        own = from_json(metadata)
-        facts = author_of(author, own), maybe_time(moment), own, from_json(attributes)
-        copies.setdefault(content, []).append(Copy(number, title, source, item, kind, *facts))
+    rows = reading.execute(statement).all()
+    messages = carriers(reading, [(row[3], row.locator) for row in rows])
+    for content, number, title, source_id, source, item, kind, author, moment, metadata, attributes in rows:
+        own, carrier = from_json(metadata), messages.get((source_id, item), (None, None))
+        facts = author_of(author, own), maybe_time(moment), own, from_json(attributes), *carrier
+        copies.setdefault(content, []).append(Copy(number, shown_title(title, item), source, item, kind, *facts))
     return copies
 
 
