@@ -20,7 +20,6 @@ _COMMAND = re.compile("`(.+?)`")
 _IS_COMMAND = re.compile("`|catchment [a-z]")
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
 _KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
-_PLAIN_TYPE = "text"
 _OUTCOMES = {
     "succeeded": "added or updated",
     "moved": "moved",
@@ -75,16 +74,11 @@ def person(name: str) -> str:
     return name.partition(" <")[0].strip('"') or name
 
 
-def type_name(media_type: str) -> str:
-    """Return the value of `type:` that finds documents of a media type, or "text"."""
-    return type_of(media_type) or _PLAIN_TYPE
-
-
 def by_type(media_types: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the number of documents by the value of `type:` that finds them; most first."""
     sizes: Counter[str] = Counter()
     for media_type, documents in media_types.items():
-        sizes[type_name(media_type)] += documents
+        sizes[type_of(media_type)] += documents
     return sizes.most_common()
 
 
@@ -155,7 +149,7 @@ FILTERS = {
         sentence,
         size,
         in_words,
-        type_name,
+        type_of,
         visible,
         without_commands,
     )

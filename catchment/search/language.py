@@ -18,26 +18,28 @@ from catchment.ledger import HAS, TASK, UNANSWERED, AnyOf, Filter, FilterName, Q
 from catchment.model import duration
 from catchment.search.widen import is_near
 
-TYPES: Mapping[str, tuple[str, ...]] = {
-    "note": ("text/markdown",),
-    "mail": ("message/rfc822", "application/vnd.ms-outlook", "application/mbox"),
-    "pdf": ("application/pdf",),
-    "word": ("application/msword%", "%wordprocessingml%", "application/vnd.oasis.opendocument.text", "application/rtf"),
-    "sheet": ("application/vnd.ms-excel%", "%spreadsheetml%", "%opendocument.spreadsheet", "text/csv"),
-    "slides": ("application/vnd.ms-powerpoint", "%presentationml%", "%opendocument.presentation"),
-    "image": ("image/%",),
-    "code": ("text/x-%", "application/json", "application/xml", "text/css", "text/javascript"),
-    "web": ("text/html", "application/xhtml+xml", "multipart/related"),
-    "text": ("text/plain",),
-    "canvas": ("application/x-jsoncanvas",),
-    "calendar": ("text/calendar",),
-    "issue": ("issue",),
-    "pull": ("pull",),
-    TASK: (TASK,),
+_PATTERNS = {
+    "note": "text/markdown %/x-ipynb+json %/enex+xml",
+    "mail": "message/rfc822 %/vnd.ms-outlook %/mbox",
+    "pdf": "%/pdf",
+    "word": "%/msword% %/vnd.ms-word% %/%wordprocess% %/%opendocument.text% %/rtf %/%wordperfect %/%hwp% %/x-iwork-pages%",
+    "sheet": "%/vnd.ms-excel% %/%spreadsheetml% %/%opendocument.spread% %/x-iwork-numbers% text/csv text/tab-separated-values",
+    "slides": "%/vnd.ms-powerpoint% %/%presentationml% %/%opendocument.presentation% %/x-iwork-keynote%",
+    "book": "%/epub+zip %/x-mobipocket-ebook %/x-fictionbook+xml",
+    "image": "image/%",
+    "drawing": "%/vnd.ms-visio% %/%opendocument.graphics% %/vnd.jgraph% %/vnd.excalidraw% %/gliffy%",
+    "code": "text/x-% text/css text/javascript text/typescript %/json %/xml %/yaml %/toml",
+    "web": "text/html %/xhtml+xml multipart/related",
+    "text": "text/plain text/vcard text/vtt %/x-subrip %/x-webloc %/opml+xml %/x-research% %/gpx+xml %/vnd.google-earth%",
+    "canvas": "%/x-jsoncanvas",
+    "calendar": "text/calendar",
+    "archive": "%/zip %/x-tar %/gzip",
+    **{kind: kind for kind in ("issue", "pull", TASK)},
 }
-"""The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too.
+TYPES: Mapping[str, tuple[str, ...]] = {name: tuple(patterns.split()) for name, patterns in _PATTERNS.items()}
+"""The values of `type:`, with patterns of LIKE for the media types they stand for: for each of `media_types.txt`, one value.
 
-Issues, pull requests and tasks are kinds, not media types.
+Issues, pull requests and tasks are kinds, not media types: they have no slash. A media type itself is a value too.
 """
 STATES: Mapping[str, tuple[str, ...]] = {
     "open": ("open",),
@@ -177,9 +179,9 @@ def is_code(media_type: str) -> bool:
     return _matches(media_type, TYPES["code"])
 
 
-def type_of(media_type: str) -> str | None:
-    """Return the value of `type:` that finds documents of this media type; None if only the media type itself does."""
-    return next((name for name, patterns in TYPES.items() if _matches(media_type, patterns)), None)
+def type_of(media_type: str) -> str:
+    """Return the value of `type:` that finds documents of this media type, which may be the media type itself."""
+    return next((name for name, patterns in TYPES.items() if _matches(media_type, patterns)), media_type)
 
 
 def _matches(media_type: str, patterns: Iterable[str]) -> bool:

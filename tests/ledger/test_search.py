@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,10 +12,12 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import text
 
+from catchment.content.normalize.formats import READERS
 from catchment.errors import BadInput, TookTooLong
 from catchment.ledger import Ledger, time_limit
 from catchment.ledger.library import query_sql
 from catchment.model import Document, Entity, EntityKind
+from catchment.search.language import TYPES, type_of
 from catchment.search.results import Results
 from catchment.search.search import search
 from catchment.search.widen import is_near
@@ -226,6 +229,21 @@ def test_filters_narrow_the_hits(world: World) -> None:
     }.items():
         for words in ("rust ", ""):
             assert found(world, words + query) == expected, query
+
+
+def test_type_finds_exactly_the_documents_that_it_names(world: World) -> None:
+    for media_type in (*READERS, "application/x-from-elsewhere"):
+        put(world, f"{media_type}.bin", f"A text of {media_type}", media_type=media_type)
+    of_type: dict[str, set[str]] = defaultdict(set)
+    for media_type in world.ledger.library.types():
+        of_type[type_of(media_type)].add(f"{media_type}.bin")
+        hits = ask(world, f"type:{media_type}", limit=200).hits
+        assert [hit.item for hit in hits] == [f"{media_type}.bin"]
+    assert {name for name in of_type if "/" in name} == {"application/x-from-elsewhere"}
+    assert {*of_type} - {"application/x-from-elsewhere"} == {*TYPES} - {"issue", "pull", "task"}
+    for name, expected in of_type.items():
+        results = ask(world, f"type:{name}", limit=200)
+        assert ({hit.item for hit in results.hits}, results.total) == (expected, len(expected)), name
 
 
 def test_document_with_another_title_is_found_by_the_name_of_its_file(world: World) -> None:

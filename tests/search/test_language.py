@@ -212,4 +212,4 @@ def test_repeated_filters_on_a_single_value_find_any_of_them(name: str) -> None:
 
 
 def test_tasks_are_no_type_of_document() -> None:
-    assert [len(each.values) for each in read("type:task type:note").filters] == [1, 1]
+    assert [len(each.values) for each in read("type:task type:pdf").filters] == [1, 1]

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from catchment.errors import BadInput
 from catchment.ledger import LatestDocument
-from catchment.search.language import is_code
+from catchment.search.language import is_code, type_of
 from catchment.search.present import snippet
 from catchment.search.results import Hit, Results
 from web import template_filters
@@ -40,7 +40,7 @@ class Choice:
 
 def _latest(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     after, types = parameters.get("after"), library.ledger.library.types()
-    assets = [media_type for media_type in types if template_filters.type_name(media_type) in _ASSETS]
+    assets = [media_type for media_type in types if type_of(media_type) in _ASSETS]
     without = assets if len(assets) < len(types) else ()
     part = library.ledger.library.latest(after=after, limit=_PER_PAGE, without=without)
     months = [
@@ -100,7 +100,7 @@ def without(q: str, filter_: str) -> str:
 
 def _facets(library: WarmLibrary, q: str, results: Results) -> dict[str, list[Choice]]:
     values = {
-        "Type": ("type", (template_filters.type_name(hit.media_type) for hit in results.hits)),
+        "Type": ("type", (type_of(hit.media_type) for hit in results.hits)),
         "Source": ("source", (source for hit in results.hits for source in {name for name, _ in hit.places})),
         "Person": (
             "from",
@@ -142,7 +142,7 @@ def _filter(name: str, value: str) -> str:
 
 
 def _is_mail(hit: Hit) -> bool:
-    return template_filters.type_name(hit.media_type) == _MAIL
+    return type_of(hit.media_type) == _MAIL
 
 
 def _number(text: str) -> int:
