@@ -169,6 +169,8 @@ class _Run:
                 meaning_off = str(off) if isinstance(off, MeaningOff) else MEANING_LATE
         if late and understood.meaning is None:
             raise late
+        with suppress(TookTooLong):
+            ranking = self._typed_first(ranking)
         results = self._page(ranking, understood, is_partial, meaning_off)
         return replace(results, late=(_WORDS,)) if late else results
 
@@ -186,6 +188,23 @@ class _Run:
         literal, text = plan.widened.literal, plan.meaning_text
         understood = replace(self.understood, literal=literal, meaning=text, floor=chance.floor)
         return by_words._replace(ranked=ranked, total=total), understood
+
+    def _typed_first(self, ranking: Ranking) -> Ranking:
+        """Move results with all words as typed before the first one that has a word only corrected, whatever their meaning."""
+        is_rare = any(word.corrections and not word.is_misspelled for word in self.understood.words)
+        if not is_rare or self.plan.is_list or self.plan.widened.is_sentence:
+            return ranking
+        query, by_conversation, ranked = self.plan.widened.without_corrections(), self.by_conversation, ranking.ranked
+        typed = self.ledger.library.rank(query, limit=DEPTH, by_conversation=by_conversation).ranked
+        known = {key(result, by_conversation) for result in typed}
+        keys = [key(result, by_conversation) for result in ranked]
+        first = next(
+            (n for n, result in enumerate(ranked) if result.lexical_rank and keys[n] not in known), len(ranked)
+        )
+        moved = [n for n in range(first, len(ranked)) if keys[n] in known]
+        lifted = [replace(ranked[n], score=max(ranked[n].score, ranked[first].score)) for n in moved]
+        rest = [ranked[n] for n in range(first, len(ranked)) if n not in moved]
+        return ranking._replace(ranked=[*ranked[:first], *lifted, *rest])
 
     def _page(
         self, ranking: Ranking, understood: Understood, is_partial: bool, meaning_off: str | None = None

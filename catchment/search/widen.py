@@ -20,7 +20,7 @@ from catchment.search.results import Word
 
 _WORD = re.compile(r"\S*[^\W_]\S*")
 _FORM_WEIGHT = 0.7
-_CORRECTION_WEIGHT = 0.5
+CORRECTION_WEIGHT = 0.5
 _JOINED_WEIGHT = 1.5
 """Two words of a query that are written as one, or that are neighbours in an identifier, are rarely so by chance."""
 _MOST_FORMS = 12
@@ -64,7 +64,7 @@ def widen(
             others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
             if word.parts and len(term.pieces) > 1:
                 others.append(Term(" ".join(term.pieces), prefix=False, weight=_FORM_WEIGHT))
-            others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
+            others += [Term(other, prefix=False, weight=CORRECTION_WEIGHT) for other in word.corrections]
         wider.append((*group, *others))
     return replace(query, wanted=(*wider, *query.wanted[_WIDENED:])), [*words, *rest], counts
 

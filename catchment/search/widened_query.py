@@ -12,7 +12,7 @@ from itertools import chain
 from catchment.ledger import AnyOf, Query, Term, Vocabulary, pieces_of
 from catchment.search.results import Word
 from catchment.search.stop_words import PARTICLES, spoken
-from catchment.search.widen import widen
+from catchment.search.widen import CORRECTION_WEIGHT, widen
 
 _SENTENCE = 4
 """Words from which a query is a sentence, even without a stop word."""
@@ -78,6 +78,11 @@ class WidenedQuery:
             worth = (_CORRECTED if term.text in self._corrections else 1.0 for term in group if occurs(term))
             total += weight * max(worth, default=0.0)
         return total / (sum(weights) or 1.0)
+
+    def without_corrections(self) -> Query:
+        """Return the query that only documents with all words as typed, or in another form, match."""
+        groups = (tuple(term for term in group if term.weight != CORRECTION_WEIGHT) for group in self.query.wanted)
+        return replace(self.query, wanted=tuple(groups))
 
     def without_common(self) -> Query:
         """Return the query without words of every other text, such as "the"; unchanged if there are no others."""

@@ -121,6 +121,26 @@ def test_hit_by_meaning_shows_the_near_part(tmp_path: Path) -> None:
         assert hit.snippet.lstrip("… 5").startswith("The chain slips under load")
 
 
+@pytest.mark.parametrize("query", ["Severn river", "river severn OR humber"])
+@pytest.mark.parametrize("by_conversation", [False, True])
+def test_typed_word_precedes_its_correction_that_is_nearer(tmp_path: Path, query: str, by_conversation: bool) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        texts = {f"{n}.md": f"Severe floods of the River Wye {n}" for n in range(8)}
+        for locator, text in {**texts, "typed.md": "Licence 2026 for boats, costs of the river: the Severn"}.items():
+            if locator == "typed.md":
+                fill(ledger, BuiltIn())  # it has no vectors, while the others have
+            world.see(note(locator, text))
+            ledger.queue.deliver((batch := world.claim()).token, [delivered(batch.jobs[0].id, text)])
+        results = Asked(world, MeaningIndex(ledger))(query, by_conversation=by_conversation)
+        assert [word.corrections for word in results.corrected] == [("severe",)]
+        assert results.hits[0].item == "typed.md"
+        assert {hit.item for hit in results.hits[1:]} == {*texts} and results.total == len(results.hits)
+        scores = [hit.score for hit in results.hits]
+        assert scores == sorted(scores, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("query", "reason", "first"),
     [
