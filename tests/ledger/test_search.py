@@ -231,6 +231,15 @@ def test_filters_narrow_the_hits(world: World) -> None:
             assert found(world, words + query) == expected, query
 
 
+def test_has_code_finds_definitions_and_blocks_of_code(world: World) -> None:
+    put(world, "a.md", "before\n\n- ```python\n  x = 1\n  ```")
+    put(world, "b.md", "~ ~~~ `code` in a line")
+    put(world, "c.md", "before\n~~~\nx\n~~~")
+    put(world, "d.py", "def f(): ...", entities=[Entity(EntityKind.SYMBOL, "f", "function", 0, 12)])
+    assert {*found(world, "has:code")} == {"a.md", "c.md", "d.py"}
+    assert found(world, "-has:code") == ["b.md"]
+
+
 def test_type_finds_exactly_the_documents_that_it_names(world: World) -> None:
     for media_type in (*READERS, "application/x-from-elsewhere"):
         put(world, f"{media_type}.bin", f"A text of {media_type}", media_type=media_type)

@@ -47,8 +47,9 @@ HAS = {
     "link": "EXISTS (SELECT 1 FROM links WHERE links.content_id = documents.content_id)",
     "tag": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'tag')",
     "task": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'task')",
-    "code": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id"
-    " AND entities.kind IN ('symbol', 'code'))",
+    "code": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'symbol')"
+    " OR EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id"
+    " AND (contents.text LIKE '%```%' OR contents.text LIKE '%\n~~~%'))",
 }
 """The conditions for `has:` by name."""
 
