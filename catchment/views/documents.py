@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from catchment.content.extract.mail import stretches
+from catchment.content.extract.properties import ALIASES, TAGS
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
 from catchment.model import Document, EntityKind, LinkKind
@@ -19,6 +21,7 @@ from catchment.views.versions.versions import DocumentVersion
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex
 
+_WIKILINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
 NEAREST = 10
 """Documents found by meaning that are related to one."""
 
@@ -91,6 +94,13 @@ class DocumentView:
     sync: int | None
 
     @property
+    def facts(self) -> dict[str, str]:
+        """The properties of a note as texts, without those that other fields show."""
+        properties = self.properties if self.media_type == "text/markdown" else {}
+        texts = {name: _in_words(value) for name, value in properties.items() if name.lower() not in TAGS | ALIASES}
+        return {name: text for name, text in texts.items() if text not in {"", self.title, self.author, self.language}}
+
+    @property
     def is_message(self) -> bool:
         """Whether it is a mail message."""
         return bool(self.conversation)
@@ -153,6 +163,16 @@ def related(ledger: Ledger, shown: Shown, meaning: MeaningIndex, limit: int = NE
         return RelatedView((*relatives, *similar(near(ledger, meaning, shown.content_id, limit), known)), None)
     except MeaningOff as off:
         return RelatedView(tuple(relatives), str(off))
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_in_words(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else _WIKILINK.sub(r"\1", str(value))
 
 
 def _texts(value: object) -> tuple[str, ...]:

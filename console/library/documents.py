@@ -79,6 +79,7 @@ def show(
             "received" if is_message else "modified": view.modified,
             "also called": ", ".join(view.aliases),
             "tags": ", ".join(view.tags),
+            "properties": "; ".join(f"{name}: {text}" for name, text in view.facts.items()),
             "links": len(view.links) or None,
             "odd": "; ".join(view.warnings),
         }

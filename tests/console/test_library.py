@@ -89,6 +89,7 @@ def test_show_tells_all_that_is_known_of_a_document(filled: Path, cli: Cli) -> N
     assert by_item["modified"] == "2026-05-01T00:00:00Z"
     out = cli("show", "Bees/Swarm.md").out
     assert "bees, spring" in out
+    assert "mood: calm" in out
     assert "notes: Bees/Swarm.md" in out
     assert out.endswith("A swarm left the hive in May, see [[Hive]]. #bees #spring\n")
 

@@ -21,6 +21,8 @@ from catchment.search.language import TYPES, type_of
 from catchment.search.results import Results
 from catchment.search.search import search
 from catchment.search.widen import is_near
+from catchment.views.documents import document
+from tests.documents import document_named
 from tests.ledger.world import World, content, delivered, note
 
 pytestmark = pytest.mark.databases
@@ -238,6 +240,39 @@ def test_has_code_finds_definitions_and_blocks_of_code(world: World) -> None:
     put(world, "d.py", "def f(): ...", entities=[Entity(EntityKind.SYMBOL, "f", "function", 0, 12)])
     assert {*found(world, "has:code")} == {"a.md", "c.md", "d.py"}
     assert found(world, "-has:code") == ["b.md"]
+
+
+@pytest.mark.parametrize("query", ["749.90", "749.9", "12", "running", "2026-06-01", "cellar", '"-3.25"'])
+def test_note_is_found_by_the_values_of_its_properties(world: World, query: str) -> None:
+    values = {
+        "cost": 749.9,
+        "rooms": [12, "cellar"],
+        "done": True,
+        "status": "running",
+        "due": "2026-06-01",
+        "level": -3.25,
+    }
+    put(world, "a.md", "A pump", properties=values)
+    put(world, "b.pdf", "Twelve pages", properties={"pages": 12}, media_type="application/pdf")
+    assert found(world, query) == ["a.md"]
+    assert found(world, "true") == []
+
+
+def test_properties_of_a_note_are_shown_in_words(world: World) -> None:
+    values = {
+        "tags": ["a"],
+        "Aliases": "Pump",
+        "title": "a",
+        "cost": 749.9,
+        "done": False,
+        "empty": None,
+        "partners": ["[[People/Ada|Ada L.]]", "[[Bo]]"],
+        "type": {"ends": [1, 2], "of": "pump"},
+    }
+    expected = {"cost": "749.9", "done": "no", "partners": "Ada L., Bo", "type": "ends: 1, 2; of: pump"}
+    for media_type, facts in {"text/markdown": expected, "application/pdf": {}}.items():
+        put(world, "a.md", f"A pump in {media_type}", properties=values, media_type=media_type)
+        assert document(document_named(world.ledger, "a.md")).facts == facts
 
 
 def test_type_finds_exactly_the_documents_that_it_names(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,12 +16,12 @@ from starlette.testclient import TestClient
 from catchment.content.raw_store import RawStore
 from catchment.ledger import Ledger
 from catchment.ledger.db.schema import contents, documents
-from catchment.model import Item, Priority, RawContent
+from catchment.model import Document, Item, Priority, RawContent
 from catchment.runtime.home import Home
 from connectors.obsidian import ObsidianSettings
 from tests.ledger.test_messages import arrive, eml, quoted
 from tests.ledger.test_reading import PDF, put
-from tests.ledger.world import Clock, World
+from tests.ledger.world import Clock, World, note
 from tests.web.conftest import PROJECT
 from tests.web.safety import faults
 from tests.web.test_signin import HOST, PORT, TOKEN, sign_in
@@ -77,6 +77,12 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     notes |= dict.fromkeys(pictures, "") | {"report.pdf": "", "Hostile.md": HOSTILE, "Far.png": ""}
     notes["Long.md"] = "".join(f"# Part {number}\n\n{'words ' * 3_000}\n\n" for number in range(4))
     put(world, notes, {"vault": "Vault"})
+    world.see(note("Pump.md"))
+    properties = {"cost": 749.9, "status": "run <b>", "tags": ["water"], "aliases": ["Lifter"]}
+    done = replace(
+        world.done((batch := world.claim()).jobs[0]), document=Document("x", "text/markdown", properties=properties)
+    )
+    world.ledger.queue.deliver(batch.token, [done])
     world.ledger.consents.give(world.source.id, {"everything"}, "me", None)
     notes_source = world.source
     world.source = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
@@ -108,6 +114,12 @@ def test_note_has_its_picture_tasks_and_links_that_are_followed(reader: Reader) 
 def test_note_has_its_callout_and_table(reader: Reader) -> None:
     assert 'class="callout' in reader.article(FLOOD)
     assert "<table>" in reader.article(CURVE)
+
+
+def test_note_shows_its_properties(reader: Reader) -> None:
+    page = reader.page("Pump.md")
+    assert "<dt>cost</dt><dd>749.9</dd><dt>status</dt><dd>run &lt;b&gt;</dd></dl>" in page
+    assert "<dt>tags</dt>" not in page and "<dt>aliases</dt>" not in page
 
 
 def test_note_opens_in_obsidian(reader: Reader) -> None:

@@ -15,7 +15,7 @@ from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 
 EXTRACTOR = "8"
-"""The version of the extractor. It changes when the extraction of any document changes."""
+"""The version of the extractor. It changes when the extraction or the indexed names of any document change."""
 
 
 def extract(document: Document) -> Extraction:

@@ -11,8 +11,8 @@ from catchment.content.extract.notes import wikilink
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
 _WIKILINK = re.compile(r"\[\[([^\[\]\n]++)\]\]")
-_TAGS = frozenset({"tags", "tag"})
-_ALIASES = frozenset({"aliases", "alias"})
+TAGS = frozenset({"tags", "tag"})
+ALIASES = frozenset({"aliases", "alias"})
 _PEOPLE = frozenset(
     {"author", "authors", "people", "person", "attendees", "participants", "creator", "from", "to", "cc"}
 )
@@ -36,9 +36,9 @@ def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
     """Yield tags, aliases, people, e-mail addresses and dates, without duplicates within a property."""
     for key, value in properties.items():
         name = key.lower()
-        if name in _TAGS:
+        if name in TAGS:
             yield from (Entity(EntityKind.TAG, tag) for tag in _tags(value))
-        elif name in _ALIASES:
+        elif name in ALIASES:
             yield from (Entity(EntityKind.ALIAS, alias) for alias in _members(value))
         elif name in _PEOPLE:
             yield from (Entity(EntityKind.PERSON, person) for person in _people(value))

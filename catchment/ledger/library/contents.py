@@ -73,23 +73,27 @@ def _kept(writing: Writing, keys: Iterable[Key]) -> dict[Key, Content]:
 
 
 def _names(outcome: Delivered) -> tuple[str, str]:
-    """Return the aliases and all other texts in the properties, one per line."""
-    named = outcome.extraction.entities if outcome.extraction else ()
+    """Return the aliases and all other texts in the properties, one per line. Of a note, also the numbers."""
+    named, document = outcome.extraction.entities if outcome.extraction else (), outcome.document
     aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
-    texts = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
+    is_note = document is not None and document.media_type == "text/markdown"
+    texts = dict.fromkeys(_texts(document.properties if document else {}, has_numbers=is_note))
     others = "\n".join(text for text in texts if text not in aliases)
     return "\n".join(aliases)[:_MOST_PROPERTIES], storable_text(others[:_MOST_PROPERTIES])
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: Any, *, has_numbers: bool) -> Iterator[str]:
     if isinstance(value, str):
         yield value
+    elif has_numbers and isinstance(value, int | float) and not isinstance(value, bool):
+        # As money is written too: 749.90 was read as 749.9.
+        yield str(value) if value != round(value, 1) else f"{value}\n{value:.2f}"
     elif isinstance(value, (dict, Mapping)):
         for inner in value.values():
-            yield from _texts(inner)
+            yield from _texts(inner, has_numbers=has_numbers)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from _texts(inner)
+            yield from _texts(inner, has_numbers=has_numbers)
 
 
 def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
