@@ -60,7 +60,6 @@ _STATE_COLOURS: Final = {
 }
 _STATES: Final = frozenset({"STATE", "OUTCOME", "CONSENT", "VERDICT"})
 """Columns of states: each cell has the colour of its state."""
-_MARKED: Final = re.compile(r"\[([^\[\]]+)\]")
 _CHANGED: Final = re.compile("\ue000([^\ue001]*)\ue001")
 _REWRITE_SECONDS: Final = 0.2
 _LINE_SECONDS: Final = 10.0
@@ -243,13 +242,13 @@ def show_fields(fields: Mapping[str, object]) -> None:
             say(" " * indent + line)
 
 
-def show_paragraph(text: str, indent: int = 0, marks: str | None = None) -> None:
-    """Write a paragraph, wrapped to the terminal. `marks`: colour of words in [brackets], in place of those."""
-    lines = _wrap(clean(text), max(_MINIMUM_WIDTH, _line_width() - indent))
+def show_paragraph(parts: Iterable[tuple[str, bool]], indent: int) -> None:
+    """Write a paragraph, wrapped to the terminal. The parts with True have a colour, or else brackets."""
+    marks = ("\ue000", "\ue001") if _has_colours(sys.stdout) else ("[", "]")
+    text = clean("".join(f"{marks[0]}{part}{marks[1]}" if is_marked else part for part, is_marked in parts))
+    lines = _wrap(text, max(_MINIMUM_WIDTH, _line_width() - indent))
     shown = "\n".join(" " * indent + line for line in lines)
-    if marks and _has_colours(sys.stdout):
-        shown = _MARKED.sub(lambda word: paint(word[1], marks), shown)
-    say(shown)
+    say(_CHANGED.sub(lambda part: paint(part[1], "yellow"), shown))
 
 
 def show_change(sign: str, parts: Iterable[tuple[str, bool]], colour: str) -> None:

@@ -18,7 +18,6 @@ _CLAUSES = re.compile(r"((?<=\.) (?=[A-Z`])|; |, (?=then:? ))")
 """The separators of clauses."""
 _COMMAND = re.compile("`(.+?)`")
 _IS_COMMAND = re.compile("`|catchment [a-z]")
-_MARKED = re.compile(r"\[([^\[\]]+)\]")
 _KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
 _OUTCOMES = {
     "succeeded": "added or updated",
@@ -55,18 +54,18 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def mark_matches(snippet: str) -> Markup:
-    """Return a snippet whose matches are in [brackets] as HTML."""
-    return Markup(_MARKED.sub(r"<mark>\1</mark>", str(escape(snippet))))
+def mark_matches(parts: Iterable[tuple[str, bool]]) -> Markup:
+    """Return a text as HTML. The parts with True are marked."""
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(part) if is_marked else escape(part) for part, is_marked in parts
+    )
 
 
 def mark_words(title: str, words: Iterable[str]) -> Markup:
     """Return a title as HTML, with the words marked."""
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True) if word)
     pieces = re.split(rf"(?<!\w)({pattern})(?!\w)", title, flags=re.IGNORECASE) if pattern else [title]
-    return Markup("").join(
-        Markup("<mark>{}</mark>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
-    )
+    return mark_matches((piece, index % 2 == 1) for index, piece in enumerate(pieces))
 
 
 def person(name: str) -> str:

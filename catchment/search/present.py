@@ -15,32 +15,48 @@ from catchment.search.results import Hit
 
 _BEST, _BEGIN, _END = "\U00100000", "\U00100001", "\U00100002"
 """Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""
-_SHOWN = re.compile(f"[{_BEST}{_BEGIN}]([^{_END}]*){_END}")
+_MATCH = re.compile(f"[{_BEST}{_BEGIN}]([^{_END}]*){_END}")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")
 _UNSEEN = re.compile(
     r"%%(.*?)%%|<!--(.*?)-->|<%[-_*+~]?(.*?)[-_]?%>|\{%(.*?)%\}|\{\{(.*?)\}\}|^[-*+>0-9.) \t]*(?:`{3,}|~{3,})([^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
+_INLINE = r"a|abbr|b|big|code|del|em|font|i|ins|kbd|mark|s|small|span|strike|strong|sub|sup|tt|u"
+_BLOCKS = (
+    r"br|center|dd|details|div|d[lt]|fig\w+|h[1-6]|hr|img|li|ol|p|section|source|summary|table|t[dhr]|tbody|thead|ul"
+)
+_HTML = re.compile(rf"</?(?:({_INLINE})|{_BLOCKS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_VERBATIM = re.compile(
+    r"(?<!`)(`+)(?!`)([^`\n]+)(?<!`)\1(?!`)|\$\$[^$]+\$\$|(?<![\w$\\])\$(?=[^\s$])[^$\n]*(?<=[^\s\\])\$(?![\d$])"
+)
+_HIDDEN = {ord(sign): chr(0x100100 + ord(sign)) for sign in "!#%*-<=>[]^_`{|}~"}  # in code and formulas
+TASK_MARKS = {" ": "☐", "x": "☑", "X": "☑", "/": "◪", "-": "☒", ">": "→"}  # other characters are shown
 _MARKUP = (
-    (_UNSEEN, lambda unseen: unseen[unseen.lastindex] if _SHOWN.search(unseen[0]) else " "),
+    (_VERBATIM, lambda verbatim: (verbatim[2] or verbatim[0]).translate(_HIDDEN)),
+    (_UNSEEN, lambda unseen: unseen[unseen.lastindex] if _MATCH.search(unseen[0]) else " "),
     (re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]"), r"\1"),
     (_LINK, r"\1"),
     (_LINK, r"\1"),  # an image in a link
     (re.compile(r"^[-=*_|: \t]*[-=*_]{3,}[-=*_|: \t]*$", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*\|.*$", re.MULTILINE), lambda row: row[0].replace("|", " ")),
     (re.compile(r"^ {0,3}#{1,6}\s+", re.MULTILINE), ""),
-    (re.compile(r"^(\s*[-*+]) \[[ xX]\] ", re.MULTILINE), r"\1 "),
+    (
+        re.compile(r"^[ \t>]*(?:[-*+]|\d+[.)])[ \t]+\[([^]\n])\](?=\s)", re.M),
+        lambda box: TASK_MARKS.get(box[1], box[1]),
+    ),
+    (re.compile(r"^[ \t>]*\[\^[\w-]+\]:|(?<=\S)\[\^[\w-]+\]", re.MULTILINE), ""),
+    (_HTML, lambda tag: tag[0] if _MATCH.search(tag[0]) else "" if tag[1] else " "),
     (re.compile(r"(\*\*|~~|==)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
     (re.compile(r"(?<![\w*_])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)\1(?![\w*_])"), r"\2"),
-    (re.compile(r"(`+)([^`\n]+)\1"), r"\2"),
     (re.compile(r"^[ \t]*(?:> ?)+(?:\[![^\]\n]+\][+-]?)?", re.MULTILINE), ""),
-    (re.compile(r"[\[\]]"), lambda bracket: "(" if bracket[0] == "[" else ")"),  # those of a snippet mark a match
 )
-"""Comments, template code, fences, links, rules, tables, headings, tasks, emphasis, code, quotations and brackets.
+"""Code, formulas, comments, template code, fences, links, rules, tables, headings, tasks, footnotes, tags, emphasis, quotes.
 
-A match in a comment is shown.
+A match in a comment or a tag is shown.
 """
-_UNMARKED = dict.fromkeys(map(ord, (_BEST, _BEGIN, _END)))
+_UNMARKED = {ord(hidden): chr(sign) for sign, hidden in _HIDDEN.items()} | dict.fromkeys(
+    map(ord, (_BEST, _BEGIN, _END))
+)
 _BEFORE, _WINDOW, _AFTER = 60, 100, 30
 """Characters of a snippet: before its first match, with other matches, and beyond."""
 
@@ -73,7 +89,7 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
         Hit,
         shown,
         ranked,
-        snippet=snippet(text, marked, best, is_code=is_code(shown.media_type)),
+        **snippet(text, marked, best, is_code=is_code(shown.media_type)),
         places=tuple((copy.source, copy.item) for copy in match.copies),
         url=_text(shown.metadata, "url"),
         number=number if isinstance(number := shown.metadata.get("number"), int) else None,
@@ -113,8 +129,10 @@ def _best(marked: Sequence[_Mark], weights: Sequence[float]) -> _Mark | None:
     return max(marked, key=worth, default=None)
 
 
-def snippet(text: str, marked: Sequence[_Mark], best: _Mark | None, *, is_code: bool = False) -> str:
-    """Return one line of text around the best mark, with the marked words in [brackets] and without other markup."""
+def snippet(
+    text: str, marked: Sequence[_Mark], best: _Mark | None, *, is_code: bool = False, lead: str = ""
+) -> dict[str, Any]:
+    """Return `snippet` and `marks` of a hit: one line of text around the best mark, after `lead` and without other markup."""
     pieces, position = [], 0
     for mark in marked:
         begin, end, _ = mark
@@ -130,8 +148,14 @@ def snippet(text: str, marked: Sequence[_Mark], best: _Mark | None, *, is_code: 
         start = space + 1
     if stop < len(line) and (space := line.rfind(" ", stop - 20, stop)) > start:
         stop = space
-    shown = _SHOWN.sub(r"[\1]", line[start:stop]).translate(_UNMARKED)
-    return f"{'… ' if start else ''}{shown}{' …' if stop < len(line) else ''}"
+    shown, places = f"{lead}{'… ' if start else ''}", list[_Span]()
+    for number, part in enumerate(_MATCH.split(line[start:stop])):
+        words = part.translate(_UNMARKED)
+        if number % 2:
+            places.append((len(shown), len(shown) + len(words) + 2))
+            words = f"[{words}]"
+        shown += words
+    return {"snippet": f"{shown}{' …' if stop < len(line) else ''}", "marks": tuple(places)}
 
 
 def _symbol(match: Match, position: int) -> str | None:

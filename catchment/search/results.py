@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -25,7 +26,8 @@ class Hit:
     """A search result.
 
     Attributes:
-        snippet: Excerpt with the matched words in [brackets].
+        snippet: Excerpt with the matched words in [brackets]. The text may have other brackets.
+        marks: The start and the end in the snippet of each matched word, with its brackets.
         score: Higher is better.
         conversation: Conversation of a message, None for other documents.
         alike: Number of matching messages in the conversation, including this one, if results are grouped by conversation.
@@ -59,6 +61,17 @@ class Hit:
     lexical_score: float | None = None
     semantic_rank: int | None = None
     cosine: float | None = None
+    marks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def parts(self) -> Iterator[tuple[str, bool]]:
+        """The parts of the snippet in order; True is a matched word, without its brackets."""
+        position = 0
+        for start, end in self.marks:
+            yield self.snippet[position:start], False
+            yield self.snippet[start + 1 : end - 1], True
+            position = end
+        yield self.snippet[position:], False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from catchment.ledger import TASK, Filter, FilterName, Folded, Ledger, Query, Task, Term
 from catchment.records import record_of
-from catchment.search.present import marks, pattern, snippet
+from catchment.search.present import TASK_MARKS, marks, pattern, snippet
 from catchment.search.results import Hit
 from catchment.search.widened_query import WidenedQuery
 
@@ -66,16 +66,15 @@ def _due(task: Task) -> str:
 
 
 def _hit(task: Task, groups: Sequence[str]) -> Hit:
-    shown, state = task.shown, _state(task)
-    marked = marks(task.text, groups, ())
-    line = snippet(task.text, marked, marked[0] if marked else None)
+    shown, marked = task.shown, marks(task.text, groups, ())
+    mark = TASK_MARKS.get(task.status, task.status)
     return record_of(
         Hit,
         shown,
-        snippet=f"{'☑' if state == 'closed' else '☐'} {line}",
+        **snippet(task.text, marked, marked[0] if marked else None, lead=f"{mark} "),
         score=1.0,
         places=tuple((copy.source, copy.item) for copy in task.copies),
         conversation=None,
         alike=1,
-        state=state,
+        state=_state(task),
     )

@@ -210,7 +210,7 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
     if explain:
         render.say(f"  {render.paint(_ranks(hit), 'dim')}")
     if hit.snippet:
-        render.show_paragraph(hit.snippet, indent=2, marks="yellow")
+        render.show_paragraph(hit.parts, indent=2)
 
 
 def _ranks(hit: Hit) -> str:

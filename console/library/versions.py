@@ -69,7 +69,8 @@ def diff(document: documents.Document, since: arguments.Since = None, as_json: a
         render.say(render.paint(render.clean(f"{sign} {version.path} ({_local(version)}{by_sync})"), "bold"))
     for field in difference.after.fields:
         if field.name != "path":
-            render.show_paragraph(f"{field.name}: {field.before or '(none)'} → {field.after or '(none)'}", 4)
+            change = f"{field.name}: {field.before or '(none)'} → {field.after or '(none)'}"
+            render.show_paragraph([(change, False)], 4)
     if not difference.after.what:
         render.note(f"no change since {_local(difference.before)}")
     for line in difference.lines:

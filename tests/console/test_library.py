@@ -37,6 +37,7 @@ def test_search_finds_documents_in_the_shape_that_scripts_rely_on(filled: Path, 
         "lexical_score",
         "semantic_rank",
         "cosine",
+        "marks",
     ]
     assert (hit["title"], hit["source"], hit["item"]) == ("Swarm", "notes", "Bees/Swarm.md")
     assert "warm" in hit["snippet"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.search.meaning.builtin import BuiltIn
 from catchment.search.meaning.fill import fill
+from catchment.search.results import Hit
+from console.library.search import show_hit
 from tests.console.test_open import ingest
 
 if TYPE_CHECKING:
@@ -103,6 +106,14 @@ def test_found_words_have_a_colour_or_brackets(filled: Path, cli: Cli, monkeypat
     assert "left the hive in \x1b[33mMay\x1b[0m, see" in cli(*query).out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "[May]" in cli(*query).out
+
+
+def test_result_without_a_text_has_no_empty_line(capsys: pytest.CaptureFixture[str]) -> None:
+    picture = Hit(7, "map.png", "notes", "a/map.png", "", 1.0, (), None, 1, "image/png", None, None)
+    show_hit(picture)
+    show_hit(replace(picture, snippet="a [1] of [maps]", marks=((9, 15),)))
+    first, last = "map.png  7\n  notes: a/map.png\n", "  a [1] of [maps]\n"
+    assert capsys.readouterr().out == first + first + last
 
 
 @pytest.mark.parametrize(

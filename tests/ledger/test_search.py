@@ -353,19 +353,35 @@ def test_snippet_has_the_most_and_rarest_words(world: World) -> None:
         ('![A girder](img/girder.png) seen [here](https://x.org/a_(b) "girder")', "A [girder] seen here"),
         ("[![girder](a.png)](https://x.org) of steel", "[girder] of steel"),
         ("| part | state |\n|---|:-:|\n| girder | rusty |", "part state [girder] rusty"),
-        ("- [ ] paint the girder\n- [x] done", "- paint the [girder] - done"),
+        ("- [ ] paint the girder\n1. [x] done\n> - [-] rent\n- [?] a", "☐ paint the [girder] ☑ done ☒ rent ? a"),
+        (
+            r"a girder $\hat{x}_{k|k-1} = A_k$ of `_a_ [b]` and _c_",
+            r"a [girder] $\hat{x}_{k|k-1} = A_k$ of _a_ [b] and c",
+        ),
+        ("a girder: $5 and _so_ $6, $$\nx_{1} * y_{1}\n$$", "a [girder]: $5 and so $6, $$ x_{1} * y_{1} $$"),
+        ("<details><summary>The girder</summary>is<br>old</details>", "The [girder] is old"),
+        ('<kbd>Ctrl</kbd>+<kbd>C</kbd> <img alt="girder"> a < b > c <T>', 'Ctrl+C <img alt="[girder]"> a < b > c <T>'),
+        ("The girder[^1] is old.\n\n[^1]: As [seen], [^a-z] [ ]", "The [girder] is old. As [seen], [^a-z] [ ]"),
         ("a %% old one %% girder %%\nof\nrust\n%% of steel<!-- TODO -->", "a [girder] of steel"),
         ("%% the girder %% <!-- a girder -->", "the [girder] a [girder]"),
         ('<%* tp.date.now("YYYY") -%>\n{{date}} girder {{title}} is <% tp.file.title %>', "[girder] is"),
         ("```girder\nrust\n```\n> ~~~~ python\n> x\n> ~~~~\n- ```\n  y\n  ```", "[girder] rust x y"),
-        ("{{girder}} costs 5% {a} <b>", "[girder] costs 5% {a} <b>"),
-        ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c (1)"),
+        ("{{girder}} costs 5% {a} <T>", "[girder] costs 5% {a} <T>"),
+        ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c [1]"),
         ("> [!note] Seen\n> a `girder` {% of %} steel", "Seen a [girder] steel"),
     ],
 )
 def test_snippet_has_no_markup(world: World, text: str, snippet: str) -> None:
     put(world, "a.md", text)
     assert ask(world, "girder").hits[0].snippet == snippet
+
+
+def test_marks_are_told_from_other_brackets(world: World) -> None:
+    put(world, "a.py", "rust[girder] = [1] + girder", media_type="text/x-python")
+    (hit,) = ask(world, "girder").hits
+    assert hit.snippet == "rust[[girder]] = [1] + [girder]"
+    assert [part for part, is_marked in hit.parts if is_marked] == ["girder", "girder"]
+    assert "".join(part for part, _ in hit.parts) == "rust[girder] = [1] + girder"
 
 
 def test_snippet_of_code_is_unchanged(world: World) -> None:
@@ -438,11 +454,11 @@ def test_tasks_are_found_by_state_words_and_due_date(world: World) -> None:
         put(world, name, text, entities=tasks)
     put(world, "Rust.md", "no task", entities=[Entity(EntityKind.TASK, "", " ")])
     for query, expected in {
-        "type:task is:open": ["☐ order rust (due:: 2026-04-01)", "☐ paint the girder 📅 2026-05-01"],
-        "type:task is:closed": ["☑ sweep", "☑ rent"],
+        "type:task is:open": ["◪ order rust [due:: 2026-04-01]", "☐ paint the girder 📅 2026-05-01"],
+        "type:task is:closed": ["☑ sweep", "☒ rent"],
         "type:task -is:open sweep": ["☑ [sweep]"],
         "type:task girder": ["☐ paint the [girder] 📅 2026-05-01"],
-        "type:task bridge rust": ["☐ order [rust] (due:: 2026-04-01)"],
+        "type:task bridge rust": ["◪ order [rust] [due:: 2026-04-01]"],
         "type:task is:open -rust": ["☐ paint the girder 📅 2026-05-01"],
         "type:task is:merged": [],
     }.items():

@@ -59,7 +59,7 @@ def _latest(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 def _opening(row: LatestDocument) -> str:
     """Return the first words of a document, without the title that stands above them."""
-    text = snippet(row.opening, (), None, is_code=is_code(row.media_type))
+    text: str = snippet(row.opening, (), None, is_code=is_code(row.media_type))["snippet"]
     return text.removeprefix(row.title).lstrip() if row.title else text
 
 

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from catchment.content.extract.plain import urls
 from catchment.model import Link, LinkKind
+from catchment.search.present import TASK_MARKS
 from catchment.views.reading import FileKind, ReadingView, file_kind
 from web.rendering.formula import mathml
 
@@ -35,8 +36,8 @@ _REPLACEMENTS |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _REPLACEMENTS |= {0x09: "\t", 0x0A: "\n", 0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}
 _REPLACEMENTS_IN_CODE = _REPLACEMENTS | dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
 """Directional marks can hide the effect of code from its reader (CVE-2021-42574)."""
-_TASKS = {" ": ("open", "☐", "Open"), "x": ("done", "☑", "Done"), "X": ("done", "☑", "Done")}
-_TASKS |= {"/": ("half", "◪", "Half done"), "-": ("off", "☒", "Dropped"), ">": ("open", "→", "Forwarded")}
+_TASKS = {" ": ("open", "Open"), "x": ("done", "Done"), "X": ("done", "Done")}
+_TASKS |= {"/": ("half", "Half done"), "-": ("off", "Dropped"), ">": ("open", "Forwarded")}
 _CALLOUTS = re.compile(
     "abstract|attention|bug|caution|check|cite|danger|done|error|example|fail(?:ure)?|faq|help|hint|important|info|missing|note|"
     "question|quote|success|summary|tip|tldr|todo|warning"
@@ -203,10 +204,10 @@ class HtmlWriter:
         if (status := token.meta.get("task")) is None:
             self._put("li")
             return
-        name, mark, words = _TASKS.get(status, ("open", status, "Other"))
+        name, words = _TASKS.get(status, ("open", "Other"))
         self._put("li", class_=f"task {name}")
         self._put("span", class_="box", role="img", aria_label=words)
-        self._text(mark)
+        self._text(TASK_MARKS.get(status, status))
         self._parts.append("</span> ")
 
     def _numbered_or_table(self, name: str, token: Token) -> None:
