@@ -72,7 +72,7 @@ def test_troubles_are_listed_worst_first(world: World, home: Home) -> None:
     deletions, held, cluster, _, paused = trouble.trouble(world.ledger, home).troubles
     assert (held.title, held.reason, held.incident) == ("login refused", "source.held", 2)
     assert (paused.who, paused.why, paused.needs_person) == ("operator:anna", "moving house", False)
-    assert (deletions.count, cluster.count, cluster.title) == (15, 2, TIMEOUT.message)
+    assert (deletions.count, cluster.count, cluster.title) == (15, 2, f"slower.pdf and 1 more: {TIMEOUT.message}")
 
 
 def test_without_trouble_the_time_of_the_last_check_is_known(world: World, home: Home) -> None:
