@@ -175,4 +175,10 @@ class Results:
             return f"showing results for {', '.join(replacements)}"
         if self.is_partial and not understood.is_sentence and any(hit.lexical_rank for hit in self.hits):
             return "no document has all the words; these have some of them or a similar meaning"
+        if (
+            self.hits
+            and understood.words
+            and not any(word.count or word.forms or word.parts for word in understood.words)
+        ):
+            return "no document has these words; these have a similar meaning"
         return ""

@@ -107,6 +107,12 @@ def test_hits_name_their_lanes(ask: Asked) -> None:
     assert (words.lexical_rank, words.semantic_rank, words.cosine) == (1, None, None)
 
 
+def test_hits_for_a_word_that_occurs_nowhere_are_told_from_others(ask: Asked) -> None:
+    assert ask("flood").notice == "no document has these words; these have a similar meaning"
+    assert ask("attic ceiling").notice == ""
+    assert ask("attic", Lanes.MEANING).notice == ""
+
+
 def test_hit_by_meaning_shows_the_near_part(tmp_path: Path) -> None:
     url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
     with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
