@@ -331,3 +331,101 @@ def test_removed_source_leaves_no_undo_data(world: World) -> None:
     with world.ledger._store.read() as reading:
         for table in ("formers", "contents", "chunks"):
             assert reading.connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
+
+
+def numbers(world: World) -> dict[str, int]:
+    """Return the document of each path in the library."""
+    return {named.locator: named.document for named in world.ledger.library.names(world.source.id)}
+
+
+MOVES = {
+    "plain": {"a.md": "b.md"},
+    "with an edit": {"a.md": "b.md"},
+    "several": {"a.md": "x/a.md", "c.md": "x/c.md"},
+    "to the path of another": {"a.md": "c.md", "c.md": "e.md"},
+    "chain against the order": {"d.md": "c.md", "c.md": "a.md", "a.md": "b.md"},
+    "swap": {"a.md": "c.md", "c.md": "a.md"},
+}
+
+
+@pytest.mark.parametrize("moves", MOVES)
+@pytest.mark.databases
+def test_moved_document_keeps_its_number_through_undo_and_redo(
+    world: World, monkeypatch: pytest.MonkeyPatch, moves: str
+) -> None:
+    monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 1)
+    files = {name: f"id {name}" for name in ("a.md", "c.md", "d.md")}
+    world.ingest(*(note(name, "v1", identity) for name, identity in files.items()))
+    next_sync(world)
+    before, its_text = numbers(world), library(world)
+    version = "v2" if moves == "with an edit" else "v1"
+    world.lose(*(MOVES[moves].keys() & files.keys() - set(MOVES[moves].values())))
+    world.ingest(*(note(new, version, files[old]) for old, new in MOVES[moves].items()))
+    world.settle()
+    number = next_sync(world)
+    after, new_text = numbers(world), library(world)
+    assert all(after[new] == before[old] for old, new in MOVES[moves].items())
+    for _ in range(2):
+        done = undo(world, number)
+        assert (numbers(world), library(world)) == (before, its_text)
+        assert world.ledger.check(deep=True) == []
+        world.see(*(note(new, version, files[old]) for old, new in MOVES[moves].items()))
+        assert (world.settle().deleted, world.claim().jobs) == (0, ()), "the files are still at their new paths"
+        assert numbers(world) == before
+        next_sync(world)
+        assert done.number is not None
+        redone = undo(world, done.number)
+        assert (numbers(world), library(world)) == (after, new_text)
+        assert world.ledger.check(deep=True) == []
+        assert {item.status for item in world.ledger.proof.items(world.source.id)} == {ItemStatus.STORED}
+        assert redone.number is not None
+        number = redone.number
+
+
+def test_moved_document_follows_its_file_back_after_an_undo(world: World) -> None:
+    world.ingest(note("a.md", identity="a"))
+    next_sync(world)
+    before = numbers(world)
+    world.lose("a.md")
+    world.see(note("b.md", identity="a"))
+    world.settle()
+    undo(world, next_sync(world))
+    item = world.ledger.intake.find("a.md")[0].id
+    known = world.ledger.versions.of(item)
+    assert [version.path for version in known.all] == ["a.md", "b.md", "a.md"] and known.is_complete
+    world.lose("b.md")
+    world.see(note("a.md", identity="a"))
+    assert (world.settle().deleted, world.claim().jobs) == (1, ())
+    assert numbers(world) == before
+    world.ingest(note("a.md", "v2", "a"))
+    assert numbers(world) == before and library(world) == {"a.md": "What a says in v2"}
+
+
+def test_file_that_changes_at_its_new_path_after_an_undo_is_another_document(world: World) -> None:
+    world.ingest(note("a.md", identity="a"))
+    next_sync(world)
+    before = numbers(world)
+    world.lose("a.md")
+    world.see(note("b.md", identity="a"))
+    world.settle()
+    moved = next_sync(world)
+    undo(world, moved)
+    world.ingest(note("b.md", "v2", "a"))
+    assert library(world) == {"a.md": "What a says in v1", "b.md": "What b says in v2"}
+    assert numbers(world)["a.md"] == before["a.md"]
+
+
+def test_copied_and_deleted_document_keeps_its_number_through_an_undo(world: World) -> None:
+    world.ingest(note("old.md"), text="The same words")
+    next_sync(world)
+    before = numbers(world)
+    world.lose("old.md")
+    world.ingest(note("copy.md"), text="The same words")
+    world.settle()
+    after = numbers(world)
+    done = undo(world, next_sync(world))
+    assert numbers(world) == before
+    assert done.number is not None
+    undo(world, done.number)
+    assert numbers(world) == after
+    assert world.ledger.check(deep=True) == []

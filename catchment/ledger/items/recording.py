@@ -96,7 +96,7 @@ class Recording:
         replacing = {item.identity for item in other}
         replaced_by = {item.locator: item for item in missing if item.identity in replacing}
         moving = exchanged_locators(replaced_by | recorded, [c.item for c in present if isinstance(c, Upsert)])
-        self._vacate(moving.values())
+        vacate(self._writing, [mover.id for mover in moving.values()])
         for mover in moving.values():
             recorded.pop(mover.locator, None)
         recorded |= moving
@@ -280,13 +280,6 @@ class Recording:
 
     # Writing
 
-    def _vacate(self, leaving: Iterable[RecordedItem]) -> None:
-        """Move items to temporary locators, since no two items may share one at any time."""
-        rows = [{"item_id": recorded.id, "place": f"on the move: {recorded.id}"} for recorded in leaving]
-        if rows:
-            statement = update(items).where(items.c.id == bindparam("item_id")).values(locator=bindparam("place"))
-            self._writing.execute(statement, rows)
-
     def _write(self) -> None:
         writing, now = self._writing, self._writing.now
         if self._replaced:
@@ -332,6 +325,15 @@ class Recording:
         self._writing.insert_named(jobs, self._jobs)
         failed = [(job, describe(change.error)) for job, change in self._failures]
         quarantine_rows(self._writing, failed)
+
+
+def vacate(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Move items to temporary locators, since no two items may share one at any time."""
+    rows = [{"item_id": number, "place": f"on the move: {number}"} for number in item_ids]
+    if rows:
+        writing.execute(
+            update(items).where(items.c.id == bindparam("item_id")).values(locator=bindparam("place")), rows
+        )
 
 
 def _identities(listed: Iterable[Item]) -> set[str]:

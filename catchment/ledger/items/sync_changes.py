@@ -1,7 +1,7 @@
 """The changes of a sync in the library, by path. Read from its before-images, so they are known while it can be undone.
 
 A path is *added* if it had no document before the sync, *deleted* if it had none after it, and *changed* otherwise. If the item
-of a deleted path moved to an added path, the path is *moved*; an undo of a move adds and deletes.
+of a deleted path moved to an added path, the path is *moved*.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The source itself is unaffected: items keep their versions, so the next sync leaves the restored state alone until an item
 changes. Documents restored at paths that the source no longer has are marked *kept*. An undo is recorded as a sync and can be
-undone too.
+undone too. A moved document returns to its former path with its number; a new item then stands for its file, at the new path.
 
 Each undone item gets a finished job, which stands in for the one before: neither a sync nor a replay delivers the item then,
 unless it changes at the source. The undo of the undo lets the earlier job count again.
@@ -11,7 +11,7 @@ unless it changes at the source. The undo of the undo lets the earlier job count
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -36,7 +36,8 @@ from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import BEING_DELETED, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
-from catchment.ledger.items.matching import RESTORED, TAKEN_OUT
+from catchment.ledger.items.matching import LISTED_COLUMNS, RESTORED, TAKEN_OUT
+from catchment.ledger.items.recording import vacate
 from catchment.ledger.items.syncs import close_crashed, interrupted
 from catchment.ledger.items.undo_scope import (
     Place,
@@ -45,6 +46,7 @@ from catchment.ledger.items.undo_scope import (
     is_live,
     parts_of,
     places,
+    present_items,
     scope_of_backfill,
     scope_of_sync,
 )
@@ -185,9 +187,11 @@ class Undo:
                 find_open_sync(writing, number)
                 undoing = _Undoing(writing, act, number, actor, reason)
                 # Some paths may have changed, or their before-images may have expired.
-                states = places(writing, act, part)
+                paths = act.connected(part)
+                states = places(writing, act, paths)
                 if undoing.end_waiting(states):
-                    states = places(writing, act, part)
+                    states = places(writing, act, paths)
+                states = undoing.move_back(states)
                 undoing.take_out([p for p in states if p.action is UndoAction.TAKE_OUT])
                 undoing.put_back([p for p in states if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
             actions |= {place.path: place.action for place in states}
@@ -310,6 +314,40 @@ class _Undoing:
             self._writing, unstarted, actor=self._actor, reason=_UNDONE, resolution="undone", sync_id=self._number
         )
         return bool(ended)
+
+    def move_back(self, places: list[Place]) -> list[Place]:
+        """Return moved items with their documents to their former paths. The items there, or new ones, take their places."""
+        writing = self._writing
+        free = {p.path: p for p in places if p.action is not UndoAction.LEFT and not (p.item and _is_waiting(p.item))}
+        moves = {
+            old: new
+            for old, place in free.items()
+            if (new := self._act.moved.get(old)) in free and place.before.content_id and is_live(free[new].item)
+        }
+        if not moves:
+            return places
+        there = {path: p.item.id for path, p in free.items() if p.item is not None and p.item.state != "deleted"}
+        made = self._make_items([old for old in moves if old not in there])
+        there |= made
+        target = {there[new]: old for old, new in moves.items()}
+        for old in moves.keys() - set(moves.values()):
+            end = old
+            while end in moves:
+                end = moves[end]
+            target[there[old]] = end
+        places_of = {number: path for path, number in there.items()}
+        columns = (*(items.c[name] for name in LISTED_COLUMNS), items.c.state, items.c.gone_at)
+        of_items = among(writing, items.c.id, list(target))
+        listed = {row.locator: dict(row._mapping) for row in writing.execute(select(*columns).where(of_items))}
+        vacate(writing, target)
+        values = {"sync_id": self._number, "changed_at": writing.now}
+        rows = [{"item": number, **listed[path], **values} for number, path in target.items()]
+        writing.execute(update(items).where(items.c.id == bindparam("item")), rows)
+        withdraw.rename(writing, [(number, places_of[number], path) for number, path in target.items()])
+        for number in target.keys() - set(made.values()):
+            self.tell("moved", item_id=number, was_at=places_of[number])
+        now = present_items(writing, self._source_id, [place.path for place in places])
+        return [replace(place, item=now.get(place.path)) for place in places]
 
     def take_out(self, places: Sequence[Place]) -> None:
         """Withdraw documents. Items at the source get a cancelled job, so that they stay out until they change."""

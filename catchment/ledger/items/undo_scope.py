@@ -6,7 +6,7 @@ delivered a job that failed before, and its item may have moved since. Such item
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -38,7 +38,8 @@ class UndoScope:
     """A sync and its earlier parts, or all syncs of a backfill, with the paths that they changed.
 
     `sync_id`: the latest of `parts`. `kept`: the parts with complete undo data. `trails`: by their present paths, the items
-    that have moved since, or that another sync delivered.
+    that have moved since, or that another sync delivered. `moved`: by their paths before a sync, the present paths of the
+    items that it moved.
     """
 
     source_id: int
@@ -50,6 +51,18 @@ class UndoScope:
     kept: frozenset[int]
     paths: Sequence[str]
     trails: Mapping[str, _Trail]
+    moved: Mapping[str, str]
+
+    def connected(self, part: Sequence[str]) -> list[str]:
+        """Return these paths and all that items moved to or from, directly or by a chain of moves."""
+        left = {new: old for old, new in self.moved.items()}
+        paths, rest = set(part), list(part)
+        while rest:
+            path = rest.pop()
+            added = {moves[path] for moves in (self.moved, left) if path in moves} - paths
+            paths |= added
+            rest += added
+        return sorted(paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +88,8 @@ def scope_of_sync(reading: Reading, sync_id: int) -> UndoScope:
     paths, undoable = before_images.paths_of(reading, row.id, parts)
     if not paths:
         raise _nothing_kept(sync_id, row.name)
-    return UndoScope(row.id, row.name, sync_id, row.backfill_id, row.undoes is not None, parts, undoable, paths, {})
+    moved, is_undo = _moved(reading, parts, set(paths)), row.undoes is not None
+    return UndoScope(row.id, row.name, sync_id, row.backfill_id, is_undo, parts, undoable, paths, {}, moved)
 
 
 def scope_of_backfill(reading: Reading, number: int) -> UndoScope:
@@ -96,7 +110,7 @@ def scope_of_backfill(reading: Reading, number: int) -> UndoScope:
     every = sorted({path for path in paths if path not in left} | trails.keys())
     if not every or not undoable:
         raise NotFound(f"backfill {number}: cannot be undone; it changed nothing, or its undo data expired")
-    return UndoScope(rows[0].source_id, rows[0].name, rows[-1].id, number, False, parts, undoable, every, trails)
+    return UndoScope(rows[0].source_id, rows[0].name, rows[-1].id, number, False, parts, undoable, every, trails, {})
 
 
 def _trails(reading: Reading, number: int, parts: frozenset[int]) -> dict[str, _Trail]:
@@ -123,6 +137,19 @@ def _trails(reading: Reading, number: int, parts: frozenset[int]) -> dict[str, _
     return trails
 
 
+def _moved(reading: Reading, parts: frozenset[int], paths: Set[str]) -> dict[str, str]:
+    """Return the present paths of the items that these syncs moved, by their paths before. The first item of a path counts."""
+    rows = reading.execute(
+        select(moves.c.item_id, moves.c.locator, items.c.locator.label("present"))
+        .join_from(moves, history, history.c.id == moves.c.history_id)
+        .join(items, items.c.id == moves.c.item_id)
+        .where(history.c.sync_id.in_(parts))
+        .order_by(history.c.id.desc())
+    )
+    first = {row.item_id: (row.locator, row.present) for row in rows}
+    return {old: new for old, new in first.values() if old != new and {old, new} <= paths}
+
+
 def parts_of(reading: Reading, sync_id: int) -> list[int]:
     """Return the sync and the syncs that it continues, latest first."""
     parts: list[int] = []
@@ -141,7 +168,7 @@ def places(reading: Reading, act: UndoScope, paths: Sequence[str]) -> list[Place
     """Return those of the act's paths that it changed and that differ from the state before it. Raises NotFound."""
     plain = [path for path in paths if path not in act.trails]
     changes = before_images.since(reading, act.source_id, min(act.kept), plain)
-    now = _now(reading, act.source_id, paths)
+    now = present_items(reading, act.source_id, paths)
     changed = []
     for path in paths:
         item, trail, own = now.get(path), act.trails.get(path), act.kept & act.parts
@@ -187,7 +214,7 @@ def _before(changes: Sequence[AnyRow], parts: frozenset[int], item: AnyRow | Non
     return before, is_left and state == present
 
 
-def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, AnyRow]:
+def present_items(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, AnyRow]:
     """Return the items at these paths with their jobs and documents. An item that is not deleted takes precedence."""
     earlier = jobs.alias("earlier")
     statement = (
