@@ -128,16 +128,29 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
     if not exists and (hindrance := obstacle(file)):
         return [f"{path}: cannot look: {hindrance}"]
     if not inside:
-        if not exists and (reasons := _lacking_consent(entries) or _of_feed(path, entries)):
-            return reasons
         if not exists:
-            raise NotFound(f"{path!r}: no such item or file; see `catchment jobs list`")
+            closed = _lacking_consent(entries)
+            if not (reasons := _of_feed(path, entries)):
+                reasons = [_unknown(path, entries)]
+                if not closed:
+                    raise NotFound(*reasons)
+            return [*reasons, *(f"a source that is not read may have it: {problem}" for problem in closed)]
         names = ", ".join(entries) or "none configured"
         return [f"{path}: outside all sources ({names}); add its folder with `catchment add`"]
     reasons = []
     for name, locator in inside.items():
         reasons += _why_not_in(name, locator, entries[name], exists)
     return reasons
+
+
+def _unknown(path: str, entries: Mapping[str, SourceEntry]) -> str:
+    """Return the message that a path is unknown, with similar names; for a path on the disk, that no source contains it."""
+    if Path(path).is_absolute() or path.startswith((".", "~")):
+        return f"{path!r}: no such item or file, and outside all sources ({', '.join(entries) or 'none configured'})"
+    with suppress(NotFound), session.reading() as ledger:
+        if similar := ledger.intake.similar(path):
+            return f"{path!r}: no such item or file; did you mean {' or '.join(similar)}?"
+    return f"{path!r}: no such item or file; see `catchment jobs list`"
 
 
 def _of_feed(address: str, entries: Mapping[str, SourceEntry]) -> list[str]:

@@ -24,6 +24,7 @@ from connectors.imap import Imap
 from connectors.local_files import LocalFiles
 from console import render
 from tests.console.conftest import Cli
+from tests.ledger.world import Clock, World, note
 from tests.waiting import PATIENCE
 
 MAIL = ("add", "imap", "ada@127.0.0.1:1", "--name", "mail", "--set", "security=none")
@@ -154,6 +155,30 @@ def test_a_consent_that_has_ended_shows_everywhere_and_is_given_anew(cli: Cli, m
     assert cli("consent", "give", "mail", "--for", "1w").out.startswith("mail: consent given until")
     assert set(states(cli).values()) == {"given"}
     assert cli("sources", "test", "mail").code == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("kalman filte", "'kalman filte': no such item or file; did you mean Kalman filter.md?"),
+        ("/nowhere/x.md", "'/nowhere/x.md': no such item or file, and outside all sources (mail)"),
+        ("Balkony", "'Balkony': no such item or file;"),
+    ],
+)
+def test_source_without_consent_does_not_hide_that_a_name_is_unknown(
+    cli: Cli, mail: Path, asked: str, answer: str
+) -> None:
+    world = World(Home(mail).database_url, Clock(), Ledger.open(Home(mail).database_url))
+    world.ingest(note("Kalman filter.md"))
+    world.ledger.close()
+    set_consent(mail, "mail", datetime.now(UTC) - timedelta(minutes=1))
+    why = cli("why", asked)
+    first, second = why.out.splitlines()
+    assert first.startswith(answer)
+    assert second.startswith("a source that is not read may have it: mail (")
+    set_consent(mail, "mail", None)
+    refused = cli("why", asked)
+    assert (refused.code, answer in refused.err) == (4, True)
 
 
 def test_health_asks_no_host(cli: Cli, mail: Path, monkeypatch: pytest.MonkeyPatch) -> None:
