@@ -116,6 +116,15 @@ def test_results_are_paged(client: httpx.Client) -> None:
     assert 'rel="next"' not in second
 
 
+@pytest.mark.parametrize("page", [3, 99])
+def test_page_beyond_the_last_links_to_the_last(client: httpx.Client, page: int) -> None:
+    beyond = shown(client, f"/search?q=pears&page={page}")
+    assert f"There is no page {page}" in beyond and "has 25 results" in beyond
+    assert 'href="/search?q=pears&page=2"' in beyond
+    assert "Nothing found" not in beyond
+    assert "Nothing found" in shown(client, f"/search?q=zxqv&page={page}")
+
+
 def test_part_of_a_page_is_the_same_as_in_the_page(client: httpx.Client) -> None:
     page = shown(client, "/search?q=girder")
     for name, start in (("found", '<div class="hits" id="found">'), ("facets", '<aside class="facets" id="facets"')):
@@ -202,6 +211,7 @@ def test_change_is_sent_to_an_open_page(home: Home, client: httpx.Client) -> Non
         ("/syncs/1", {"head", "stages", "changes"}),
         ("/health", {"checks", "hosts", "sinks", "backups"}),
         ("/trouble", {"queue"}),
+        ("/jobs/1", {"head", "job"}),
     ],
 )
 def test_live_part_contains_the_element_of_its_name(client: httpx.Client, path: str, names: set[str]) -> None:

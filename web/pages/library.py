@@ -86,6 +86,7 @@ def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "words": [word for form in results.understood.words for word in (form.text, *form.forms, *form.corrections)],
         "first": offset + 1,
         "page": page,
+        "last_page": -(-results.total // _PER_PAGE),
         "has_next": results.total > offset + len(hits) and bool(hits),
         "explain": "explain" in parameters,
         "conversations": sum(hit.alike > 1 for hit in hits),
