@@ -252,6 +252,17 @@ VALUES = ("", "x", "9" * 30, "9223372036854775808", "-1", "\0", "//[", "٣", "00
 NAMES = "after as_of by cause cluster expected item job kind name page part q scope since source start state until view"
 
 
+@pytest.mark.parametrize("name", ["head", "source", "runs", "holds"])
+def test_page_of_a_source_has_its_live_part_once(home: Home, client: TestClient, name: str) -> None:
+    shown = {address: client.get(address) for address in addresses(home, "/sources/{name}")}
+    pages = {address: page.text for address, page in shown.items() if page.status_code == 200}
+    assert pages
+    for address, page in pages.items():
+        part = client.get(f"{address}?part={name}").text
+        assert (part.count(f'id="{name}"'), page.count(f'id="{name}"')) == (1, 1), address
+        assert ("What it holds" in part and "Next runs" in part) == (name == "holds")
+
+
 def answers(client: TestClient, path: str, **query: str) -> int:
     headers = {"Authorization": f"Bearer {TOKEN}"} if path.startswith("/api/v1") else {}
     return client.get(path, params=query, headers=headers).status_code

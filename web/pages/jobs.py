@@ -21,7 +21,7 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the pages: all jobs, and one."""
     return (
         WebPage("/jobs", "jobs.html", _list, ("jobs",), shared=JobsView, query=("state", *_FILTERS, "after")),
-        WebPage("/jobs/{number:number}", "job.html", partial(_job, desk), ("job",), shared=JobView),
+        WebPage("/jobs/{number:number}", "job.html", partial(_job, desk), ("head", "job"), shared=JobView),
     )
 
 

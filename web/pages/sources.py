@@ -77,7 +77,13 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
         WebPage(
             "/sources/limits", "source_limits.html", partial(_all_limits, desk), shared=LimitsView, query=("scope",)
         ),
-        WebPage("/sources/{name}", "source.html", partial(_source, desk), ("source", "runs"), shared=SourceView),
+        WebPage(
+            "/sources/{name}",
+            "source.html",
+            partial(_source, desk),
+            ("head", "source", "runs", "holds"),
+            shared=SourceView,
+        ),
         part("settings", _settings, SettingsTrial, ("key", "value", "every", "cron", "watch")),
         part("consent", _consent, ConsentView, ("scope",)),
         part("limits", _limits, LimitsView),
