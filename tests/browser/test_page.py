@@ -129,6 +129,24 @@ def test_reader_searches_and_reads_by_keyboard_alone(page: Page, url: str) -> No
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_back_from_a_typed_search_returns_to_the_library(page: Page, url: str) -> None:
+    page.goto(f"{url}/health")
+    page.goto(f"{url}/")
+    page.keyboard.type("pier")
+    expect(page).to_have_url(f"{url}/search?q=pier")
+    page.keyboard.press("Enter")
+    expect(page.locator("#found .read-as")).to_contain_text("1 result")
+    page.go_back()
+    expect(page).to_have_url(f"{url}/")
+    expect(page.locator("#found .read-as")).to_contain_text("Latest documents")
+    page.go_forward()
+    expect(page.get_by_role("searchbox")).to_have_value("pier")
+    expect(page.locator("#found .read-as")).to_contain_text("1 result")
+    page.go_back()
+    page.go_back()
+    expect(page).to_have_url(f"{url}/health")
+
+
 def test_filters_stay_while_the_query_is_typed(page: Page, url: str) -> None:
     page.goto(f"{url}/search?q=bridge")
     page.get_by_role("searchbox").fill("pier")

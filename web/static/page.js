@@ -54,7 +54,9 @@ async function search(q) {
     if (!await load("found")) return;
     clearTimeout(typed);
     typed = setTimeout(() => load("facets").catch(() => {}), 250);
-    history.replaceState(null, "", q ? `/search?${new URLSearchParams({ q })}` : "/");
+    const address = q ? `/search?${new URLSearchParams({ q })}` : "/", isSearch = history.state || location.pathname !== "/";
+    if (isSearch) history.replaceState(history.state, "", address);
+    else if (q) history.pushState("search", "", address);   // Back returns to the Library
     say($("#found .read-as")?.textContent.trim().replace(/\s+/g, " ") || "");
   } catch (error) {
     if (error.name !== "AbortError") lost();
@@ -63,6 +65,15 @@ async function search(q) {
 $("#q")?.addEventListener("input", event => {
   clearTimeout(typed);
   typed = setTimeout(() => search(event.target.value.trim()), 80);
+});
+$("#q")?.form.addEventListener("submit", event => {   // its results are on this page
+  event.preventDefault();
+  clearTimeout(typed);
+  search($("#q").value.trim());
+});
+addEventListener("popstate", () => {
+  const q = new URLSearchParams(location.search).get("q") || "";
+  if ($("#q") && q !== $("#q").value.trim()) search($("#q").value = q);
 });
 
 // Live parts: pairs of an ID and HTML that the page's own template made. A hidden tab holds no connection.
