@@ -144,7 +144,7 @@ def _moved(reading: Reading, parts: frozenset[int], paths: Set[str]) -> dict[str
         .join_from(moves, history, history.c.id == moves.c.history_id)
         .join(items, items.c.id == moves.c.item_id)
         .where(history.c.sync_id.in_(parts))
-        .order_by(history.c.id.desc())
+        .order_by(moves.c.history_id.desc())
     )
     first = {row.item_id: (row.locator, row.present) for row in rows}
     return {old: new for old, new in first.values() if old != new and {old, new} <= paths}
