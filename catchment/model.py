@@ -198,6 +198,23 @@ class Failure:
     error: ItemError
 
 
+SYNC_FIGURES = {
+    "succeeded": "added or updated",
+    "moved": "moved",
+    "deleted": "deleted",
+    "held": "deletions held",
+    "unchanged": "unchanged",
+    "skipped": "skipped",
+    "masked": "with secrets masked",
+    "retrying": "waiting for a retry",
+    "quarantined": "quarantined",
+    "left": "changed since the plan, left for the next sync",
+    "away": "of its hosts did not answer",
+    "caches_thrown_away": "damaged caches replaced",
+    "decided": "deletions held, decided since",
+}
+"""The words after a figure of a sync's summary, by the name of the figure."""
+
 HOST = "host:"
 """Prefix of the marks of hosts that do not answer. The values have the start and the problem: `AwayHost.of`."""
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from catchment.errors import BadInput
-from catchment.model import duration, leaves
+from catchment.model import SYNC_FIGURES, duration, leaves
 from catchment.runtime.home import expanded
 from catchment.typed_settings import pair
 
@@ -26,19 +26,10 @@ NOTHING: Final = "nothing to do"
 LARGEST: Final = 2**63 - 1
 """The largest integer that the ledger can store."""
 
-_SUMMARY: Final = {
-    "succeeded": "added or updated",
-    "moved": "moved",
-    "deleted": "deleted",
-    "held": "deletions held",
-    "unchanged": "unchanged",
-    "skipped": "skipped",
-    "retrying": "waiting for a retry",
-    "quarantined": "quarantined",
-    "away": "of its hosts did not answer",
-    "decided": "deletions held, decided since",
-    "left": "changed since the plan, left for the next sync",
-}
+_SUMMARY: Final = (
+    *("succeeded", "moved", "deleted", "held", "unchanged", "skipped", "retrying", "quarantined"),
+    *("away", "decided", "left"),
+)
 _REFERENCES: Final = ("env:", "keyring:", "file:", "block:")
 
 
@@ -95,7 +86,7 @@ def summary(counts: Mapping[str, int], *, is_complete: bool = True) -> str:
     """Return the result of a sync in words: "3 added or updated, 1 moved". A complete one without changes: "nothing to do"."""
     if "undoes" in counts:
         return f"undid sync {counts['undoes']}"
-    parts = [f"{counts[key]} {words}" for key, words in _SUMMARY.items() if counts.get(key)]
+    parts = [f"{counts[key]} {SYNC_FIGURES[key]}" for key in _SUMMARY if counts.get(key)]
     return ", ".join(parts) or (NOTHING if is_complete else "")
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from catchment.audit.verify import visible
-from catchment.model import ago, count, in_words, local_time, size
+from catchment.model import SYNC_FIGURES, ago, count, in_words, local_time, size
 from catchment.search.language import type_of
 
 _CLAUSES = re.compile(r"((?<=\.) (?=[A-Z`])|; |, (?=then:? ))")
@@ -19,16 +19,7 @@ _CLAUSES = re.compile(r"((?<=\.) (?=[A-Z`])|; |, (?=then:? ))")
 _COMMAND = re.compile("`(.+?)`")
 _IS_COMMAND = re.compile("`|catchment [a-z]")
 _KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
-_OUTCOMES = {
-    "succeeded": "added or updated",
-    "moved": "moved",
-    "deleted": "deleted",
-    "held": "deletions held",
-    "quarantined": "quarantined",
-    "skipped": "skipped",
-    "away": "of its hosts did not answer",
-    "decided": "deletions held, decided since",
-}
+_OUTCOMES = ("succeeded", "moved", "deleted", "held", "quarantined", "skipped", "away", "decided")
 
 
 def day(moment: datetime) -> str:
@@ -111,7 +102,7 @@ def without_commands(text: str) -> str:
 
 def outcomes(summary: Mapping[str, int]) -> str:
     """Return the changes of a sync in words: "3 added or updated, 1 moved"; empty without changes."""
-    return ", ".join(f"{summary[key]:,} {text}" for key, text in _OUTCOMES.items() if summary.get(key))
+    return ", ".join(f"{summary[key]:,} {SYNC_FIGURES[key]}" for key in _OUTCOMES if summary.get(key))
 
 
 def query(address: str, parameters: Mapping[str, object], **extra: object) -> str:

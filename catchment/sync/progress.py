@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from catchment.ledger import FailureInfo
+from catchment.model import SYNC_FIGURES
 
 NOTHING_TO_DO = "nothing to do"
 
@@ -52,21 +53,8 @@ class Progress:
 
     def sentence(self) -> str:
         """Describe the result in a short phrase for display."""
-        figures = {
-            "added or updated": self.succeeded,
-            "moved": self.moved,
-            "deleted": self.deleted,
-            "deletions held": self.held,
-            "unchanged": self.unchanged,
-            "skipped": self.skipped,
-            "with secrets masked": self.masked,
-            "waiting for a retry": self.retrying,
-            "quarantined": self.quarantined,
-            "changed since the plan, left for the next sync": self.left,
-            "of its hosts did not answer": self.away,
-            "damaged caches replaced": self.caches_thrown_away,
-        }
-        return ", ".join(f"{n} {label}" for label, n in figures.items() if n) or NOTHING_TO_DO
+        figures = ((getattr(self, name, 0), words) for name, words in SYNC_FIGURES.items())
+        return ", ".join(f"{n} {label}" for n, label in figures if n) or NOTHING_TO_DO
 
 
 @dataclass(frozen=True, slots=True)
