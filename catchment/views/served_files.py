@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from catchment.content.normalize.formats import media_type
 from catchment.content.raw_store import RawStore
 from catchment.errors import NotFound
 from catchment.ledger import Ledger, Shown
-from catchment.model import PART, Item, LinkKind, RawContent
+from catchment.model import PART, Item, LinkKind
 from catchment.runtime.files_below import open_below, open_folder
 from catchment.runtime.home import Home
 from catchment.views import reading
 from catchment.views.hosts import elsewhere
 from catchment.views.resolver import Settings
+
+T = TypeVar("T")
 
 MOST_BYTES = 20_000_000
 _CHUNK = 1 << 20
@@ -45,7 +49,7 @@ def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, e
     if root is None and (host := elsewhere(home, shown.source)):
         raise NotFound(f"document {document}: its file is on {host}; open it there")
     if embed is None and PART in shown.item:
-        if (raw := kept_file(home, ledger, shown)) is None:
+        if (raw := _in_raw_content(home, ledger, shown, RawStore.get)) is None:
             raise NotFound(f"document {document}: its file is not kept here; open it in its message")
         return _served(raw.name, raw.data, missing)
     if item is None or root is None or PART in item or reading.file_kind(item) is None:
@@ -57,13 +61,18 @@ def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, e
     return _served(item.rpartition("/")[2], data, missing)
 
 
-def kept_file(home: Home, ledger: Ledger, shown: Shown) -> RawContent | None:
-    """Return the raw content of an attached file, or None if it is not kept, or not on this machine."""
+def keeps_file(home: Home, ledger: Ledger, shown: Shown) -> bool:
+    """Return whether the raw content of an attached file is kept on this machine. Does not read it."""
+    return bool(_in_raw_content(home, ledger, shown, lambda raw, number, item: raw.holds({number: item})))
+
+
+def _in_raw_content(home: Home, ledger: Ledger, shown: Shown, look: Callable[[RawStore, int, Item], T]) -> T | None:
+    """Look for an attached file in the raw content. Returns None if its source has no consent, or no raw content is kept."""
     row = ledger.intake.of_document(shown.document)
     if row is None or not home.raw.exists() or not ledger.consents.agreed(shown.source):
         return None
     with closing(RawStore(home.raw, home.raw_bytes)) as raw:
-        return raw.get(row.id, Item(row.locator, row.container, row.version, row.identity))
+        return look(raw, row.id, Item(row.locator, row.container, row.version, row.identity))
 
 
 def _served(name: str, data: bytes, missing: NotFound) -> ServedFile:

@@ -19,7 +19,7 @@ from catchment.search.results import Hit
 from catchment.views.documents import DocumentView
 from catchment.views.hosts import elsewhere
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
-from catchment.views.served_files import ServedFile, kept_file, served_file
+from catchment.views.served_files import ServedFile, keeps_file, served_file
 from catchment.views.versions import versions
 from catchment.views.versions.versions import DocumentDiff, DocumentHistory
 from web import rendering, template_filters
@@ -78,7 +78,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     page = min(int(page_text), parts) if _PAGE.fullmatch(page_text) else 1
     similar, meaning_off = ([], None) if view.version else _similar(library, view)
     host = elsewhere(library.home, shown.source) if view.file else None
-    is_lost = view.file is not None and PART in shown.item and kept_file(library.home, library.ledger, shown) is None
+    is_lost = view.file is not None and PART in shown.item and not keeps_file(library.home, library.ledger, shown)
     has_file = view.file is not None and not host and not is_lost
     related_documents = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
