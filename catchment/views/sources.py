@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -231,12 +231,17 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
     return rows
 
 
+def hosts_away(ledger: Ledger, source_id: int, syncs: Iterable[SyncRow]) -> list[AwayHost]:
+    """Return the hosts that the last ended of these syncs, latest first, missed and that still do not answer."""
+    ended = next((sync for sync in syncs if sync.summary and not sync.is_undo), None)
+    return ledger.sources.away(source_id) if ended and ended.summary.get("away") else []
+
+
 def _away(ledger: Ledger, source: Source) -> tuple[AwayHost, ...]:
-    ended = next((sync for sync in ledger.syncs.recent(source.id) if sync.summary and not sync.is_undo), None)
-    if ended is None or not ended.summary.get("away"):
+    if not (away := hosts_away(ledger, source.id, ledger.syncs.recent(source.id))):
         return ()
     until = {row.key: row.until for row in ledger.pacing.breakers()}
-    return tuple(replace(host, until=until.get(HOST + host.host)) for host in ledger.sources.away(source.id))
+    return tuple(replace(host, until=until.get(HOST + host.host)) for host in away)
 
 
 def shown_state(ledger: Ledger, source_id: int, state: SourceState) -> str:

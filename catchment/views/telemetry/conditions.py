@@ -19,6 +19,7 @@ from catchment.telemetry.incidents import FAIL, OK, UNREAD, WARN, Condition, Rea
 from catchment.views import health, hosts
 from catchment.views.health import HealthReport, LastCheck
 from catchment.views.hosts import HostState
+from catchment.views.sources import hosts_away
 
 _MANY_JOBS = 1_000
 _MINUTE = timedelta(minutes=1)
@@ -176,9 +177,7 @@ def _of_source(probe: str, name: str, text: str, remedy: str, code: ReasonCode) 
 
 def _away(ledger: Ledger, source: Source, syncs: Sequence[SyncRow], now: datetime) -> Iterator[Condition]:
     """Judge the hosts of a source with several, if its last sync missed some."""
-    ended = next((sync for sync in syncs if sync.summary), None)
-    hosts = ledger.sources.away(source.id) if ended and ended.summary.get("away") else []
-    if away := [host for host in hosts if now - host.since > _AWAY]:
+    if away := [host for host in hosts_away(ledger, source.id, syncs) if now - host.since > _AWAY]:
         text = f"no answer for days from {count(len(away), 'host')}, such as {away[0].host} ({away[0].problem})"
         remedy = f"correct or remove the addresses there: catchment sources show {source.name}"
         subject = f"source:{source.name}"
