@@ -252,6 +252,11 @@ class SettingRow:
     is_fixed: bool
     is_secret: bool
 
+    @property
+    def is_common(self) -> bool:
+        """Whether all kinds of sources have this setting."""
+        return self.key.partition(".")[0] in SourceSettings.model_fields
+
 
 class SourceSettings(Strict):
     """Settings common to all kinds of sources. Each connector defines a subclass."""

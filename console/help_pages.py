@@ -192,7 +192,6 @@ def _settings(typed: list[str]) -> list[tuple[str, str]]:
     """Return the settings of the kind of source that is typed, with their meaning; its own settings first."""
     if all(word.startswith("-") for word in typed):
         return []  # without the imports
-    from catchment.settings import SourceSettings
     from connectors import connector_class, kinds
 
     kind = next((word for word in typed if word in kinds()), None)
@@ -200,7 +199,7 @@ def _settings(typed: list[str]) -> list[tuple[str, str]]:
         return []
     settings = connector_class(kind).settings
     rows = [row for row in settings.model_construct().rows() if not row.is_fixed]
-    rows.sort(key=lambda row: row.key.partition(".")[0] in SourceSettings.model_fields)
+    rows.sort(key=lambda row: row.is_common)
     return [
         (row.key, row.meaning or "" if row.value in (None, ()) else f"{row.meaning}. Default: {row.value}")
         for row in rows

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from catchment.settings import SettingRow, SourceSettings
+from catchment.settings import SettingRow
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.health.announcing import AlertSettings, MailSettings
@@ -30,7 +30,7 @@ def page() -> str:
         "alerts": _fields(AlertSettings, ""),
     }
     for kind, model in models.items():
-        tables[kind] = _table(row for row in model.model_construct().rows() if not _is_common(row))
+        tables[kind] = _table(row for row in model.model_construct().rows() if not row.is_common)
     text = PAGE.read_text(encoding="utf-8")
     for name, table in tables.items():
         place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
@@ -41,16 +41,12 @@ def page() -> str:
 
 
 def _common(kind: str) -> list[SettingRow]:
-    return [row for row in connector_class(kind).settings.model_construct().rows() if _is_common(row)]
+    return [row for row in connector_class(kind).settings.model_construct().rows() if row.is_common]
 
 
 def _is_of_kind(key: str) -> bool:
     """Whether the default of a common setting depends on the kind."""
     return "." in key or len({row.value for kind in kinds() for row in _common(kind) if row.key == key}) > 1
-
-
-def _is_common(row: SettingRow) -> bool:
-    return row.key.partition(".")[0] in SourceSettings.model_fields
 
 
 def _table(rows: Iterable[SettingRow]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from catchment.errors import BadInput, CatchmentError
 from catchment.pacing import RateProfile
-from catchment.settings import SettingRow, SourceSettings
+from catchment.settings import SettingRow
 from catchment.typed_settings import settings
 from catchment.views import sources, throttling
 from catchment.views.sources import SourceLine, SourceView
@@ -29,7 +29,7 @@ _SHOWN = ("throughput", "duration", "backlog", "failures")
 """Trends on the page of a source."""
 
 _PLACES = {"imap": "user@imap.example.org", "github": "owner/repo"}
-"""Kinds with a password or token, which is asked for at once: what they read does not depend on the place."""
+"""Kinds with a password or token, for which the form has a field."""
 
 Show = Callable[[Desk, WarmLibrary, str, Mapping[str, str]], Data]
 
@@ -172,8 +172,8 @@ def _settings(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[
 
 
 def _is_own(row: SettingRow) -> bool:
-    """Whether a setting says what its kind of source reads. A source has at most one of several secrets."""
-    return row.key.partition(".")[0] not in SourceSettings.model_fields and not (row.is_secret and row.value is None)
+    """Whether a setting belongs to the kind of the source. Of several secrets, a source has at most one."""
+    return not row.is_common and not (row.is_secret and row.value is None)
 
 
 def _consent(desk: Desk, library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
