@@ -136,7 +136,7 @@ def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: st
 
 
 def show_understanding(results: Results) -> None:
-    """Note what the hits are if they are not what was asked for, and what may be missing."""
+    """Note how the hits differ from the query, and what may be missing."""
     if results.notice:
         render.note(results.notice)
     for line in results.missing:

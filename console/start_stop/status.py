@@ -86,7 +86,7 @@ def _overview(server: Running | None) -> Overview:
 
 
 def _sentence(server: Running, overview: Overview) -> str:
-    """Return whether all is well, and if not, what, since when and what helps; "" if only the server does not respond."""
+    """Return that all is well, or the worst problem with its start and remedy; "" if only the server does not respond."""
     if not overview.incidents and web_process.WebAddress.read(session.home()) is None:
         if datetime.now(UTC) - server.started < _WEB_START:
             return "Starting: incidents are judged in a moment."

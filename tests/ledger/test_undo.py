@@ -382,13 +382,19 @@ def test_moved_document_keeps_its_number_through_undo_and_redo(
         number = redone.number
 
 
-def test_moved_document_follows_its_file_back_after_an_undo(world: World) -> None:
+def moved_note(world: World) -> dict[str, int]:
+    """Store a.md, and move it to b.md in the next sync. Return the numbers of the documents before the move."""
     world.ingest(note("a.md", identity="a"))
     next_sync(world)
     before = numbers(world)
     world.lose("a.md")
     world.see(note("b.md", identity="a"))
     world.settle()
+    return before
+
+
+def test_moved_document_follows_its_file_back_after_an_undo(world: World) -> None:
+    before = moved_note(world)
     undo(world, next_sync(world))
     item = world.ledger.intake.find("a.md")[0].id
     known = world.ledger.versions.of(item)
@@ -402,12 +408,7 @@ def test_moved_document_follows_its_file_back_after_an_undo(world: World) -> Non
 
 
 def test_file_that_changes_at_its_new_path_after_an_undo_is_another_document(world: World) -> None:
-    world.ingest(note("a.md", identity="a"))
-    next_sync(world)
-    before = numbers(world)
-    world.lose("a.md")
-    world.see(note("b.md", identity="a"))
-    world.settle()
+    before = moved_note(world)
     moved = next_sync(world)
     undo(world, moved)
     world.ingest(note("b.md", "v2", "a"))
