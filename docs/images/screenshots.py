@@ -22,7 +22,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks.notes import generate
+from catchment.content.parsing import SHORT
 from catchment.runtime.home import Home
 from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import api
@@ -91,7 +91,7 @@ def _take_prefect(browser: Browser) -> None:
     tries = ("--set", "limits.stall_seconds=0.05", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
     _catchment("sources", "add", "local_files", str(slow), "--name", "slow", *tries)
     _catchment("sync", "slow", "--wait")
-    generate(many, 6_000)
+    _write_long_notes(many, 1_500)
     _catchment("sources", "add", "obsidian", str(many), "--name", "many")
     _catchment("sync", "many")
     _kill_runner_after_a_batch()
@@ -121,6 +121,13 @@ def _take_prefect(browser: Browser) -> None:
         # The graph of a run is drawn after its text.
         page.wait_for_timeout(2_000)
         page.screenshot(path=IMAGES / f"prefect-{name}.png", animations="disabled")
+
+
+def _write_long_notes(folder: Path, count: int) -> None:
+    """Write notes that are kept in the cache while a sync runs; shorter texts are read again."""
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"Note {number}.md").write_text(f"# Note {number}\n\n" + f"word{number} " * (SHORT // 4), encoding="utf-8")
 
 
 def _have_sources_in_trouble() -> None:
