@@ -419,7 +419,7 @@ class Entity(NamedTuple):
         value: Normalized.
         detail: Depends on the kind. Task: its status character; field: its value; callout: its title; heading: its level;
             symbol: its type (class, function); otherwise "".
-        confidence: 1.0 if marked by syntax, lower if inferred.
+        confidence: 1.0, because each entity is marked by syntax.
     """
 
     kind: EntityKind
