@@ -4,7 +4,7 @@ owner/repo:docs/a.md          a file of the default branch, in the container `ow
 owner/repo@dev:docs/a.md      a file of another branch
 owner/repo.wiki:Home.md       a page of the wiki
 owner/repo#12                 an issue or pull request
-docs/a.md                     a file of a local clone, in the container `docs`; `@dev:docs/a.md` on a branch
+repo:docs/a.md                a file of a local clone in the folder `repo`; `repo@dev:docs/a.md` on a branch
 """
 
 from __future__ import annotations
