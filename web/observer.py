@@ -68,14 +68,14 @@ def _attempt(duty: Callable[[], object]) -> None:
 def metrics_check(home: Home) -> Check:
     """Return the check of requests for `/metrics`: the token of the home's file `metrics-token`.
 
-    With `CATCHMENT_METRICS=open`, every program of this machine may read them. Raises ConfigError.
+    With `CATCHMENT_METRICS=open`, everyone who can connect may read them. Raises ConfigError.
     """
     token = own_secrets.token(home.path / "metrics-token")
     return _everyone if os.environ.get("CATCHMENT_METRICS") == "open" else bearer(token)
 
 
 def _everyone(_scope: Scope) -> None:
-    """Permit every request: the process listens on the loopback interface alone."""
+    """Permit every request, also from other machines if the page listens there."""
 
 
 class Metrics:
