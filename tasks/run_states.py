@@ -44,7 +44,8 @@ COMPLETED = RunState("COMPLETED", "Completed", "did its work; its source is unde
 SKIPPED = RunState(
     "COMPLETED",
     "Skipped",
-    "did nothing: the source is paused, held or throttled, consent is missing, there is no model or no sink",
+    "did nothing, or stopped when its consent ended: the source is paused, held or throttled, or it has no consent, model "
+    "or sink",
 )
 WAITING = RunState("COMPLETED", "Waiting", "stopped at a rate limit of the host; another run continues")
 COALESCED = RunState("COMPLETED", "Coalesced", "another run does its work; the message ends with the ID of that run")
@@ -53,13 +54,15 @@ FAILED = RunState(
     "Failed",
     "could not read its source or write to its sink, was requested with invalid parameters, or hit a defect",
 )
-REFUSED = RunState("FAILED", "Refused", "has the settings of another source")
-QUARANTINED = RunState("FAILED", "Quarantined", "its source is held from now on; of an item: its attempts are used up")
+REFUSED = RunState("FAILED", "Refused", "may not run, for example because it has the settings of another source")
+QUARANTINED = RunState("FAILED", "Quarantined", "its source is held from now on; of an item: no attempt is left")
 RETRYING_LATER = RunState("COMPLETED", "Retrying later", "of an item: a later sync retries it")
 CANCELLED = RunState("CANCELLED", "Cancelled", "was stopped by the user, or with its worker")
 CRASHED = RunState(
-    "CRASHED", "Crashed", "Catchment itself failed, or the run caused the loss of its runner; resumed, ever later"
+    "CRASHED",
+    "Crashed",
+    "Catchment itself failed, its worker was killed, or it caused the loss of its runner; resumed, ever later",
 )
 INTERRUPTED = RunState(
-    "CRASHED", "Interrupted", "was lost with its runner through no fault of its source; resumed at once"
+    "CRASHED", "Interrupted", "was lost with its runner or host, and its source is not blamed; resumed at once"
 )
