@@ -35,8 +35,8 @@ def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None
     Takes minutes with a large library, and blocks no sync. Every process can read the progress and the result in
     `BackupStatus`. `target`: a file, or a folder; the default is `backups` in the home.
 
-    Raises NotFound without a ledger, Refused if another backup is being made or the ledger is on PostgreSQL, BadInput if the
-    target exists, LedgerError and HomeUnavailable.
+    Raises NotFound without a ledger, Refused if another backup is being made, BadInput if the target exists, LedgerError and
+    HomeUnavailable.
     """
     home = desk.home
     require_none_running(home)
