@@ -29,7 +29,7 @@ async def forget_deleted() -> int:
     """Delete items that were deleted longer ago than `keep_days` of their source. Returns the number of items.
 
     Also deletes undo data of that age, cached texts that no job needs, raw content of purged items or above its limit, and the
-    rates of hosts that were not asked for a day.
+    rates of hosts without a request for two days.
     """
     return await in_thread(_forget_deleted)
 
