@@ -17,8 +17,8 @@ _PORT = 8_572
 
 app = CommandGroup(
     "Let an assistant search and read the library (MCP).\n\n"
-    "The assistant's program starts this command; `catchment mcp install` registers it there. It changes nothing. Mail is kept "
-    "from assistants unless a source has the setting `assistants: true`; see docs/assistants.md.\n\n"
+    "The assistant's program starts this command; `catchment mcp install` registers it there. It changes nothing. Mail "
+    "accounts are kept from assistants unless a source has the setting `assistants: true`; see docs/assistants.md.\n\n"
     "Example: catchment mcp --http --port 8572",
     invoke_without_command=True,
 )
