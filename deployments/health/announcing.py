@@ -1,11 +1,11 @@
 """Messages about incidents: a Prefect event for each, and mail and desktop notifications by the settings in `alerts.yaml`.
 
 One thread sends them in turn. A failed message is repeated after growing pauses, and noted in the timeline of the incident.
+The file `run/announcements.json` keeps the messages that wait, and which starts were sent, so that a restart continues.
 """
 
 from __future__ import annotations
 
-import sched
 import shutil
 import smtplib
 import ssl
@@ -13,11 +13,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -25,6 +25,7 @@ from catchment.errors import BadInput, CatchmentError, ConfigError, TryAgain, sp
 from catchment.ledger import Incident
 from catchment.pacing.windows import blocked_until, parse
 from catchment.runtime.home import Home
+from catchment.runtime.reports import ProcessReport
 from catchment.runtime.secret_references import resolve
 from catchment.settings import SecretReference, Strict
 from catchment.telemetry.incidents import ReasonCode
@@ -96,14 +97,25 @@ class AlertSettings(Strict):
 _Identity = tuple[str, str, datetime]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Delivery:
-    """A message of one channel (event, mail or desktop) about an incident."""
+    """A message of one channel (event, mail or desktop) about an incident. `first`, `due`: times of the attempts."""
 
     channel: str
     incident: Incident
     first: float
+    due: float
     pause: float = _FIRST_PAUSE
+
+
+@dataclass(frozen=True, slots=True)
+class _Announcements(ProcessReport):
+    """What a restart must not forget: the fields of `Announcer`."""
+
+    file: ClassVar = "announcements.json"
+    waiting: tuple[_Delivery, ...] = ()
+    sent: tuple[tuple[str, _Identity], ...] = ()
+    announced: tuple[tuple[tuple[str, str], float], ...] = ()
 
 
 class Announcer:
@@ -112,12 +124,14 @@ class Announcer:
     def __init__(self, home: Home, *, clock: Callable[[], float] = time.time) -> None:
         self._home, self._clock = home, clock
         self._note: Callable[[Incident, str], None] = lambda _incident, _text: None
-        self._deliveries = sched.scheduler(clock)
         self._added = threading.Event()
-        self._closed: set[_Identity] = set()
-        self._sent: set[tuple[str, _Identity]] = set()
-        """The incidents with a sent start message, by channel."""
-        self._announced: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+        known = _Announcements.read(home) or _Announcements()
+        # The clock may have been wrong.
+        self._waiting = [replace(delivery, due=clock()) for delivery in known.waiting]
+        self._sent = set(known.sent)
+        """The open incidents with a sent start message, by channel."""
+        self._announced = dict(known.announced)
         """Time of the last message about the start of an incident of a reason and subject."""
         self._channels = {"event": self._emit, "mail": self._mail, "desktop": self._notify}
 
@@ -128,80 +142,90 @@ class Announcer:
 
     def announce(self, incident: Incident) -> None:
         """Announce that an incident opened or closed."""
-        if incident.closed_at is not None:
-            self._closed.add(incident.identity)
-        self._add("event", incident)
+        channels = ["event"]
         try:
             settings = AlertSettings.load(self._home)
         except ConfigError as error:
             self._note(incident, str(error))
-            return
-        if self._concerns(settings, incident):
-            for channel in ("mail", "desktop"):
-                if getattr(settings, channel):
-                    self._add(channel, incident)
+        else:
+            if self._concerns(settings, incident):
+                channels += [channel for channel in ("mail", "desktop") if getattr(settings, channel)]
+        now = self._clock()
+        with self._lock:
+            if incident.closed_at is not None:
+                # It closed before its start could be sent.
+                self._waiting = [
+                    each
+                    for each in self._waiting
+                    if each.channel == "event" or each.incident.identity != incident.identity
+                ]
+            self._waiting += [_Delivery(channel, incident, now, now) for channel in channels]
+            self._save()
+        self._added.set()
 
     def send_due(self) -> float:
         """Send the messages that are due, and return the seconds until the next attempt."""
-        self._deliveries.run(blocking=False)
-        waiting = self._deliveries.queue
-        return waiting[0].time - self._clock() if waiting else 3_600.0
+        while True:
+            with self._lock:
+                delivery = min(self._waiting, key=lambda each: each.due, default=None)
+            if delivery is None:
+                return 3_600.0
+            if (seconds := delivery.due - self._clock()) > 0:
+                return seconds
+            again = self._attempt(delivery)
+            with self._lock:
+                if delivery in self._waiting:
+                    self._waiting.remove(delivery)
+                    self._waiting += [again] if again else []
+                self._save()
 
     def _run(self) -> None:
         while True:
             self._added.clear()
             self._added.wait(self.send_due())
 
-    def _add(self, channel: str, incident: Incident) -> None:
-        self._send_in(0.0, _Delivery(channel, incident, self._clock()))
-        self._added.set()
-
-    def _send_in(self, seconds: float, delivery: _Delivery) -> None:
-        self._deliveries.enter(seconds, 0, self._attempt, (delivery,))
+    def _save(self) -> None:
+        """Store what a restart must not forget. A full disk is ignored: it is an incident to send a message about."""
+        _Announcements(tuple(self._waiting), tuple(self._sent), tuple(self._announced.items())).write(self._home)
 
     def _concerns(self, settings: AlertSettings, incident: Incident) -> bool:
         """Whether to send messages: of these reasons, and not again within the cooldown."""
         if incident.reason not in settings.reasons or incident.closed_at is not None:
             return incident.closed_at is not None
         key, now = (incident.reason, incident.subject), self._clock()
-        if now - self._announced.get(key, -settings.cooldown) < settings.cooldown:
-            return False
-        self._announced[key] = now
-        return True
+        with self._lock:
+            recent = {each: at for each, at in self._announced.items() if 0 <= now - at < settings.cooldown}
+            self._announced = {key: now} | recent
+        return key not in recent
 
-    def _is_pointless(self, delivery: _Delivery) -> bool:
-        """Whether an incident closed before its start could be sent: then its end is not sent, either."""
-        identity = delivery.incident.identity
-        if delivery.incident.closed_at is None:
-            return identity in self._closed
-        return (delivery.channel, identity) not in self._sent
-
-    def _attempt(self, delivery: _Delivery) -> None:
-        incident, channel = delivery.incident, delivery.channel
+    def _attempt(self, delivery: _Delivery) -> _Delivery | None:
+        """Send a message. Return the delivery of the next attempt, if there is one."""
+        incident, channel, now = delivery.incident, delivery.channel, self._clock()
+        start = channel, incident.identity
         try:
             if channel != "event":
-                if self._is_pointless(delivery):
-                    return
-                now = datetime.fromtimestamp(self._clock(), UTC)
-                quiet = blocked_until([*map(parse, AlertSettings.load(self._home).quiet)], now)
+                if incident.closed_at is not None and start not in self._sent:
+                    return None
+                quiet = blocked_until(
+                    [*map(parse, AlertSettings.load(self._home).quiet)], datetime.fromtimestamp(now, UTC)
+                )
                 if quiet is not None:
-                    self._send_in(quiet.timestamp() - self._clock(), delivery)
-                    return
+                    return replace(delivery, due=quiet.timestamp())
             self._channels[channel](incident)
         except (CatchmentError, OSError, ValueError, smtplib.SMTPException, subprocess.SubprocessError) as error:
             # The text of an error may contain an address.
             problem = split_remedy(str(error))[0] if isinstance(error, CatchmentError) else type(error).__name__
-            if self._clock() - delivery.first > _LAST_SECONDS:
+            if now - delivery.first > _LAST_SECONDS:
                 self._note(incident, f"{channel}: not sent ({problem}); given up")
-                return
+                return None
             if delivery.pause == _FIRST_PAUSE:
                 self._note(incident, f"{channel}: not sent ({problem}); it is tried again")
-            self._send_in(delivery.pause, delivery)
-            delivery.pause = min(2 * delivery.pause, _LONGEST_PAUSE)
-        else:
-            if channel != "event":
-                self._sent.add((channel, incident.identity))
-                self._note(incident, f"{channel}: sent ({_verb(incident)})")
+            return replace(delivery, due=now + delivery.pause, pause=min(2 * delivery.pause, _LONGEST_PAUSE))
+        if channel != "event":
+            with self._lock:
+                (self._sent.add if incident.closed_at is None else self._sent.discard)(start)
+            self._note(incident, f"{channel}: sent ({_verb(incident)})")
+        return None
 
     def _emit(self, incident: Incident) -> None:
         """Emit an event with the reason code and the number, and no private data."""

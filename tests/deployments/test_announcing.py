@@ -65,10 +65,13 @@ class Told:
     def __init__(self, home: Home, server: SmtpServer) -> None:
         self.now, self.home, self.server = NOON.timestamp(), home, server
         self.notes: list[str] = []
-        self.announcer = Announcer(home, clock=lambda: self.now)
+        self.events: list[Incident] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.announcer = Announcer(self.home, clock=lambda: self.now)
         self.announcer._note = lambda _incident, text: self.notes.append(text)
         self.announcer._channels["event"] = self._heard
-        self.events: list[Incident] = []
 
     def _heard(self, incident: Incident) -> None:
         self.events.append(incident)
@@ -154,6 +157,32 @@ def test_mail_that_cannot_be_sent_is_tried_again(told: Told) -> None:
     assert told.tell(after=20) == []
     assert told.tell(after=20) == ["Catchment: mail: no answer"]
     assert told.notes[1:] == ["mail: sent (opened)"]
+
+
+def test_restart_repeats_no_start_and_loses_no_end(told: Told) -> None:
+    assert len(told.tell(OPEN)) == 1
+    told.restart()
+    assert len(told.tell(after=3_600)) == 1
+    told.restart()
+    assert told.tell(OVER)[1:] == ["Catchment: mail: solved: no answer"]
+    told.restart()
+    assert len(told.tell(OVER)) == 2, "its end was sent"
+
+
+def test_restart_continues_attempts_and_cooldown(told: Told) -> None:
+    told.server.refuses = True
+    other = replace(OPEN, id=8, subject="source:other")
+    told.tell(OPEN, other)
+    told.restart()
+    told.tell(replace(other, closed_at=NOON))
+    told.server.refuses = False
+    told.restart()
+    assert told.tell(after=20) == ["Catchment: mail: no answer"]
+    told.tell(OVER)
+    told.restart()
+    assert len(told.tell(replace(OPEN, id=9, opened_at=NOON + timedelta(minutes=2)))) == 2
+    told.now += 301
+    assert len(told.tell(replace(OPEN, id=10, opened_at=NOON + timedelta(hours=1)))) == 3
 
 
 def test_mail_is_given_up_after_a_day(told: Told) -> None:
