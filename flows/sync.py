@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import islice
 
 from prefect import get_run_logger
@@ -93,25 +94,24 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     sync = opened.sync
     if changed_only and (hint := hints.take(opened.run)) is not None:
         sync.follow(hint.paths, hint.since)
-    coalescing = asyncio.create_task(complete_waiting_runs())
+    start = datetime.now(UTC)
     giving_way = asyncio.create_task(_giving_way(opened)) if sync.backfill is not None else None
     try:
         async with showing_progress(opened):
             await _listed(opened, deep)
             await work_through(opened)
             await _failing_items(opened)
-        await coalescing
     finally:
-        # After a failure, waiting runs make their own attempt.
-        aside = [task for task in (coalescing, giving_way) if task is not None]
-        for task in aside:
-            task.cancel()
-        await asyncio.gather(*aside, return_exceptions=True)
+        if giving_way is not None:
+            giving_way.cancel()
+            await asyncio.gather(giving_way, return_exceptions=True)
     if opened.stopped:
         return await _stopped(opened)
     if sync.permit.ended:
         return await _withdrawn(opened)
     summary = await opened.call(sync.finish, "completed")
+    # Only now, so that after a failure they make their own attempt. They cannot start before this run ends.
+    await complete_waiting_runs(start)
     announce(sync)
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))

@@ -80,22 +80,26 @@ async def request_once(flow: str, name: str) -> None:
                 await client.create_flow_run_from_deployment(deployment_row.id, name=f"{name}: waiting")
 
 
-async def complete_waiting_runs() -> None:
+async def complete_waiting_runs(start: datetime | None = None) -> None:
     """Complete the runs of this source that were due before now: this run does their work.
+
+    `start`: when that work began, if it is done. The newest of the runs remains then: the watcher, or the request of a retry,
+    may have relied on it for what changed meanwhile.
 
     Sends no request if this run started on time, because no other run is waiting then.
     """
-    now = datetime.now(UTC)
-    if deployment.id is None or now - flow_run.scheduled_start_time < _WAITED:
+    before = start or datetime.now(UTC)
+    if deployment.id is None or before - flow_run.scheduled_start_time < _WAITED:
         return
     state = _coalesced(UUID(flow_run.id))
     async with get_client() as client:
         own = (await client.read_flow_run(UUID(flow_run.id))).parameters
-        for other in await _runs_of_source(client, _SCHEDULED, now):
-            if covers(own, other.parameters):
-                # It may have been deleted meanwhile.
-                with suppress(ObjectNotFound):
-                    await client.set_flow_run_state(other.id, state)
+        waiting = await _runs_of_source(client, _SCHEDULED, before)
+        covered = [run for run in waiting if covers(own, run.parameters)]
+        for other in covered[1:] if start else covered:
+            # It may have been deleted meanwhile.
+            with suppress(ObjectNotFound):
+                await client.set_flow_run_state(other.id, state)
 
 
 async def another_run_waits() -> bool:

@@ -194,6 +194,31 @@ def test_backfill_gets_another_run_when_the_last_one_has_ended(
         ended.add(new["id"])
 
 
+@pytest.mark.parametrize("is_done", [False, True])
+def test_newest_waiting_run_remains_after_the_work_of_the_others(
+    window: Window, deployment: str, monkeypatch: pytest.MonkeyPatch, is_done: bool
+) -> None:
+    start = datetime.now(UTC)
+
+    def run(due: timedelta, **parameters: Any) -> str:
+        details = {"scheduled_time": (start + due).isoformat()}
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED", "state_details": details}}
+        created = window.client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
+        return str(created.json()["id"])
+
+    minute = timedelta(minutes=1)
+    own = SimpleNamespace(id=run(-4 * minute, deep=False), scheduled_start_time=start - 4 * minute)
+    monkeypatch.setattr(coalesce, "flow_run", own)
+    older, newer = run(-2 * minute), run(-minute)
+    others = {run(-minute, deep=True), run(minute)}
+    asyncio.run(coalesce.complete_waiting_runs(start if is_done else None))
+    runs = window.ask("flow_runs", deployments={"id": {"any_": [deployment]}})
+    completed = {row["id"] for row in runs if row["state"]["name"] == "Coalesced"}
+    assert older in completed
+    assert (newer in completed) is not is_done
+    assert not others & completed
+
+
 async def test_eta_is_shown_with_the_progress_if_known() -> None:
     noon = datetime.now().astimezone().replace(hour=12, minute=5)
     source = SimpleNamespace(name="papers")

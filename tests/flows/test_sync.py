@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import re
 import signal
@@ -460,17 +459,20 @@ def test_backfill_is_a_run_of_its_own_and_a_paused_one_is_skipped(window: Window
     assert window.run_of("aged")["name"] == f"aged: backfill {number}, 1 added or updated"
 
 
-def test_failed_sync_does_not_complete_waiting_runs(
-    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_only_completed_sync_completes_waiting_runs(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refused() -> None:
-        raise httpx.ConnectError("All connection attempts failed")
+    outcomes = []
 
-    folder.rmdir()
-    monkeypatch.setattr("flows.sync.complete_waiting_runs", refused)
-    assert sync("failing", folder).name == "Failed"
-    gc.collect()
-    assert "never retrieved" not in caplog.text
+    async def recorded(_start: datetime) -> None:
+        with closing(Ledger.inspect(Home.default())) as ledger:
+            outcomes.append(ledger.syncs.recent(limit=1)[0].outcome)
+
+    monkeypatch.setattr("flows.sync.complete_waiting_runs", recorded)
+    assert sync("failing", folder / "missing").name == "Failed"
+    assert outcomes == []
+    assert sync("working", folder).is_completed()
+    assert outcomes == ["completed"]
 
 
 def test_source_that_keeps_failing_is_quarantined_and_held(window: Window, folder: Path) -> None:
