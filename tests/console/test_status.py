@@ -164,7 +164,7 @@ def test_an_undo_is_no_sync_that_went_well(cli: Cli, server: Standin, filled: Pa
     assert first is not None
     assert cli("undo", str(first.id)).code == 0
     assert cli("status", "--json").json["sources"][0]["last_sync"]["error"] == "the disk is away"
-    assert "notes: the disk is away; catchment sources test notes" in cli("status").out
+    assert "notes: the disk is away; catchment sync notes" in cli("status").out
     findings = {finding["probe"]: finding for finding in cli("health", "--json").json["findings"]}
     assert findings["source notes"]["verdict"] != "ok"
 

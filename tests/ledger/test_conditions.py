@@ -34,7 +34,7 @@ from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, problems, reason_of
-from catchment.views.health import HealthReport
+from catchment.views.health import RESTART, HealthReport
 from catchment.views.telemetry.conditions import (
     LatestSyncs,
     of_last_check,
@@ -193,6 +193,7 @@ def test_crashed_sync_counts_until_another_continues(world: World, home: Home) -
     synced(world, "crashed", CatchmentError("unexpected KeyError"))
     (condition,) = found(world, home).values()
     assert (condition.reason, condition.message) == (ReasonCode.SYNC_FAILED, "unexpected KeyError")
+    assert condition.remedy == "catchment sync notes", "a test of the source starts no sync after a crash"
     synced(world, "crashed")
     assert set(found(world, home)) == {(ReasonCode.SYNC_FAILED, "source:notes")}
     world.ledger.syncs.begin(world.source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False)
@@ -200,7 +201,8 @@ def test_crashed_sync_counts_until_another_continues(world: World, home: Home) -
 
 
 def test_open_sync_of_a_dead_process_is_stuck(world: World, home: Home) -> None:
-    assert set(found(world, home)) == {(ReasonCode.SYNC_STUCK, "source:notes")}
+    (condition,) = found(world, home).values()
+    assert (condition.key, condition.remedy) == ((ReasonCode.SYNC_STUCK, "source:notes"), RESTART)
 
 
 def test_open_sync_is_stuck_without_a_finished_item_for_long(world: World, home: Home) -> None:

@@ -113,7 +113,7 @@ def of_queue(waiting: int, before: int) -> Iterator[Condition]:
     """Judge the number of waiting jobs, and that of the previous judgement: an incident needs several without a fall."""
     if waiting >= max(before, _MANY_JOBS):
         text = f"at least {_MANY_JOBS:,} jobs wait, and their number does not fall"
-        remedy = "see the load of the worker: `catchment status`"
+        remedy = f"many changes at once only take time, as `catchment status` shows; otherwise: {health.RESTART}"
         yield Condition("queue", WARN, text, remedy, ReasonCode.BACKLOG_GROWING)
 
 
@@ -164,9 +164,15 @@ def _last_sync(
 
 
 def _unread(source: Source, error: str, code: ReasonCode, verdict: Verdict) -> Condition:
-    """Return the problem of a source that is not read. After a crash, a test says nothing, so it must be resumed."""
+    """Return the problem of a source that is not read. After a crash, a test says nothing, and starts no sync."""
     problem, remedy = split_remedy(error)
-    command = source.resume if code is ReasonCode.SOURCE_HELD else f"catchment sources test {source.name}"
+    match code:
+        case ReasonCode.SOURCE_HELD:
+            command = source.resume
+        case ReasonCode.SYNC_FAILED:
+            command = f"catchment sync {source.name}"
+        case _:
+            command = f"catchment sources test {source.name}"
     remedy = f"{remedy}, then: {command}" if remedy else command
     return Condition(f"source {source.name}", verdict, problem, remedy, code, f"source:{source.name}")
 
@@ -198,7 +204,8 @@ def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> 
     most = max(reasons, key=lambda reason: reasons[reason])
     code = ReasonCode.PARSER_BROKEN if most in _OF_PARSERS else ReasonCode.FAILURES_RISING
     text = f"{failed} of the latest {of} items failed ({most})"
-    yield _of_source("items", source.name, text, f"catchment quarantine list --source {source.name}", code)
+    remedy = f"retry or discard them after a look: catchment quarantine list --source {source.name}"
+    yield _of_source("items", source.name, text, remedy, code)
 
 
 def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iterator[Condition]:
@@ -209,7 +216,7 @@ def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iter
         text = f"no item was finished in {_STUCK // _MINUTE} minutes"
     else:
         return
-    yield _of_source("sync", source.name, text, "catchment check --mend", ReasonCode.SYNC_STUCK)
+    yield _of_source("sync", source.name, text, health.RESTART, ReasonCode.SYNC_STUCK)
 
 
 def _worked(ledger: Ledger, source: Source, now: datetime) -> bool:
