@@ -111,8 +111,9 @@ def revoke(
 ) -> int:
     """Withdraw consent, delete the data and verify its deletion.
 
-    Repeat the command to finish an interrupted deletion. The source is not changed. The source stays configured;
-    remove it with `catchment sources remove`. Exits with 1 if data is left here; other hosts are named.
+    Repeat the command to finish an interrupted deletion. The source stays configured; remove it with `catchment sources
+    remove`. A web source loses the addresses of the host, unless it has no others. Exits with 1 if data is left here; other
+    hosts are named.
 
     Example: catchment consent revoke mail --scope attachments
     """

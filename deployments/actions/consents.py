@@ -115,7 +115,8 @@ def revoke(
 ) -> PurgeProof:
     """Withdraw consent to a source or one scope of it, delete the data, and verify the deletion.
 
-    A web source no longer has the host as a setting then, and continues with the others.
+    A web source no longer has the host and its addresses as settings then, and continues with the others. If it has no other
+    address, the settings stay, and the source waits for a consent.
 
     May be repeated to finish an interrupted deletion. Raises NotFound for an unknown source or scope, TryAgain if a running
     sync does not end.
@@ -124,10 +125,26 @@ def revoke(
         purge_scope = extent(desk, ledger, name, scope)
         proof = purge.revoke(desk.home, ledger, ledger.sources.get(name), purge_scope, actor, reason)
     entry = desk.entries().get(name)
-    if entry and scope in (hosts := getattr(entry.settings, "hosts", ())):
-        with desk.changing(desk.revised(entry, {"hosts": [host for host in hosts if host != scope]}, Timing())):
+    if entry and scope and (settings := _without(desk, entry, scope)):
+        with desk.changing(desk.revised(entry, settings, Timing())):
             pass
     return proof
+
+
+def _without(desk: Desk, entry: SourceEntry, host: str) -> dict[str, list[str]]:
+    """Return the settings of a web source that name a host, without it; empty if none does, or no address would be left."""
+    present: dict[str, tuple[str, ...]] = {
+        key: getattr(entry.settings, key, ()) for key in ("addresses", "hosts") if hasattr(entry.settings, "hosts")
+    }
+    left = {key: [name for name in names if host not in (name, _host(desk, name))] for key, names in present.items()}
+    return (
+        {key: names for key, names in left.items() if len(names) < len(present[key])} if left.get("addresses") else {}
+    )
+
+
+def _host(desk: Desk, name: str) -> str | None:
+    """Return the host of a web address; None for a file and a host."""
+    return desk.web_address(name)[1] if "://" in name else None
 
 
 def extent(desk: Desk, ledger: Ledger, name: str, scope: str | None) -> Extent:

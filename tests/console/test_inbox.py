@@ -18,7 +18,10 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from connectors.web.marks import READ
 from connectors.web.seeds import MOST_ADDRESSES
+from connectors.web.settings import WebSettings
+from console import session
 from deployments.actions import inbox
+from deployments.actions.desk import Timing
 from tests.console.conftest import Cli
 from web.__main__ import desk_of
 
@@ -78,6 +81,28 @@ def test_a_withdrawn_host_is_not_given_again_with_another(cli: Cli) -> None:
     assert cli("consent", "revoke", "inbox", "--scope", "other.example", "--yes").code == 0
     assert cli("queue", "enqueue", "https://third.example/", "--consent").code == 0
     assert "other.example" not in hosts(cli)
+
+
+def test_addresses_of_a_withdrawn_host_are_removed_unless_no_other_is_left(cli: Cli) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    desk = session.desk()
+
+    def addresses() -> tuple[str, ...]:
+        settings = desk.entries()["inbox"].settings
+        assert isinstance(settings, WebSettings)
+        return settings.addresses
+
+    kept = [*addresses(), "https://b.example/feed"]
+    both = {"addresses": [*kept, "https://www.a.example/1", "https://a.example/2"], "hosts": ["a.example"]}
+    with desk.changing(desk.revised(desk.entries()["inbox"], both, Timing())):
+        assert cli("consent", "give", "inbox").code == 0
+    assert cli("consent", "revoke", "inbox", "--scope", "a.example", "--yes").code == 0
+    assert (addresses(), "a.example" in hosts(cli)) == (tuple(kept), False)
+    with desk.changing(desk.revised(desk.entries()["inbox"], {"addresses": kept[1:]}, Timing())):
+        assert cli("consent", "give", "inbox").code == 0
+    assert cli("consent", "revoke", "inbox", "--scope", "b.example", "--yes").code == 0
+    assert addresses() == tuple(kept[1:])
+    assert "inbox (b.example): consent withdrawn" in cli("sync", "inbox").err
 
 
 def test_hosts_without_consent_are_listed_with_their_addresses(cli: Cli, state: Path) -> None:
