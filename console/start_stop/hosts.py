@@ -63,8 +63,14 @@ def leave(name: _HostName = None) -> None:
     from deployments.actions import hosts
 
     if name is None:
-        is_kept = hosts.leave(session.desk(), session.operator())
-        render.say("left; this home has the library to itself" if is_kept else "left; this home keeps nothing of it")
+        is_kept, home = hosts.leave(session.desk(), session.operator()), session.home()
+        if is_kept:
+            render.say("left; this home has the library to itself")
+            return
+        render.say(f"left; the library of this home is {home.path / 'ledger.db'} again")
+        for copy in (home.backups, *sorted(home.path.glob("replaced-*"))):
+            if copy.exists():
+                render.note(f"not deleted: {copy}")
         return
     left = hosts.take_out(session.desk(), name, session.operator())
     render.say(f"{name} was taken out; its disk may still have content of the library")

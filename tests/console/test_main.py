@@ -335,6 +335,14 @@ def test_an_interrupt_from_outside_ends_with_130_and_no_traceback(state: Path) -
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
 
 
+def test_leave_names_what_it_does_not_delete(cli: Cli, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployments.actions.hosts.leave", lambda *_: False)
+    (state / "backups").mkdir(parents=True)
+    response = cli("leave")
+    assert str(state / "ledger.db") in response.out
+    assert str(state / "backups") in response.err
+
+
 def test_shells_are_offered_completion(process: Cli) -> None:
     said = process(_CATCHMENT_COMPLETE="complete_bash", COMP_WORDS="catchment sour", COMP_CWORD="1")
     assert said.out.split() == ["sources"]
