@@ -142,7 +142,7 @@ def _ahead(home: Home) -> float:
 
 
 def growth(home: Home) -> list[Condition]:
-    """Whether the databases, the cache or the logs are too large for their disk."""
+    """Whether the databases, the cache or the logs are too large for their disk. The last condition lists all sizes."""
     sizes = space(home)
     there = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
     free = shutil.disk_usage(there).free
@@ -161,8 +161,9 @@ def growth(home: Home) -> list[Condition]:
     if sizes["cache"] > max(free, _LARGE_WAL):
         remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
         conditions.append(Condition("growth", WARN, "the cache is larger than the free space", remedy))
-    listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items() if size)
-    return conditions or [Condition("growth", OK, f"{listed}; {free / 1e9:.1f} GB free")]
+    largest = sorted(sizes.items(), key=lambda part: -part[1])
+    listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in largest if size)
+    return [*conditions, Condition("growth", OK, f"{listed}; {free / 1e9:.1f} GB free")]
 
 
 def versions(home: Home) -> list[Condition]:
