@@ -35,6 +35,8 @@ _EMPTY_BLOBS = frozenset(
 )
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _GENERATED = re.compile(rb"^.{0,8}Code generated .{0,200}DO NOT EDIT|^.{0,8}@generated\b", re.MULTILINE)
+_WRITTEN = "written"
+"""Mark in the version of a file that `.gitattributes` says is not generated, so that a change there reads it again."""
 _HEAD = 2_048
 _WITH_OWN_TITLE = frozenset({".md", ".markdown", ".mdx", ".rst", ".adoc", ".org", ".html", ".ipynb", ".pdf"})
 
@@ -97,14 +99,15 @@ class Code:
 
     def fetch(self, item: Item) -> RawContent:
         """Read exactly the listed version: git keeps replaced versions for some time."""
-        data = self._copy.objects.read(item.version, self._max_bytes)
+        blob, _, mark = item.version.partition("+")
+        data = self._copy.objects.read(blob, self._max_bytes)
         if data is None:
             self._copy.mark_damaged()
             raise FetchFailed("content cannot be read by git; the next sync tries again")
         head = data[:_HEAD]
         if head.startswith(_LFS_POINTER):
             raise Skipped(SkipReason.UNSUPPORTED)
-        if self._rules.excludes_generated and _GENERATED.search(head):
+        if self._rules.excludes_generated and mark != _WRITTEN and _GENERATED.search(head):
             raise Skipped(SkipReason.EXCLUDED)
         path = item.locator.partition(":")[2]
         name = path.rpartition("/")[2]
@@ -252,16 +255,17 @@ class _Commit:
     def _change(self, entry: TreeEntry, came_from: str | None = None) -> Upsert | Skip:
         unwanted = self._rules.unwanted(entry, self._attributes)
         if unwanted is None:
-            return Upsert(self._item(entry), came_from)
+            mark = _WRITTEN if self._attributes.is_written(entry.path) else ""
+            return Upsert(self._item(entry, mark), came_from)
         return Skip(self._item(entry, *unwanted), unwanted.reason)
 
-    def _item(self, entry: TreeEntry, reason: SkipReason | None = None, what: str = "") -> Item:
+    def _item(self, entry: TreeEntry, mark: str = "", what: str = "") -> Item:
         return Item(
             locator=self._prefix + entry.path,
             container=self._container(entry.path),
-            version=f"{entry.blob}+{reason}" if reason else entry.blob,
+            version=f"{entry.blob}+{mark}" if mark else entry.blob,
             # Empty files are all alike.
-            identity=None if reason or entry.blob in _EMPTY_BLOBS else entry.blob,
+            identity=None if what or entry.blob in _EMPTY_BLOBS else entry.blob,
             size=entry.size,
             attributes={"type": what} if what else {},
         )

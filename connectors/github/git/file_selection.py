@@ -97,6 +97,10 @@ class Attributes:
                 return what
         return None
 
+    def is_written(self, path: str) -> bool:
+        """Return whether a file is said not to be generated, whatever its name and content."""
+        return self._attribute(path, "generated") is False
+
     def _attribute(self, path: str, what: str) -> bool | None:
         """Return the attribute set by the nearest file; None if no file sets it."""
         for folder in _parents(path):
