@@ -16,7 +16,6 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from catchment.errors import CatchmentError, NotFound, Refused
-from catchment.model import PART
 from console import render, session
 from console.library.documents import Document, named
 
@@ -78,8 +77,7 @@ def _address(shown: Shown) -> str:
 def _file_address(shown: Shown, root: Path, *, is_vault: bool) -> str:
     from connectors.folders.file import to_path
 
-    # An attachment is opened by its message, the file that contains it.
-    path = PurePosixPath(to_path(shown.item.partition(PART)[0]))
+    path = PurePosixPath(to_path(shown.item))
     file = root / path
     if path.is_absolute() or ".." in path.parts or not file.is_file():
         raise NotFound(f"{shown.item}: no longer in its folder; update the library: catchment sync {shown.source}")

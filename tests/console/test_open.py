@@ -76,10 +76,10 @@ def test_file_is_opened_by_its_address(filled: Path, cli: Cli, tmp_path: Path, o
     assert opener.read_text().splitlines() == ["1", address]
 
 
-def test_attachment_opens_its_message(filled: Path, cli: Cli, vault: Path) -> None:
-    (vault / "letter.eml").write_text("Subject: x\n\nbody")
-    ingest(filled, "notes", "obsidian", "letter.eml;PART=2", {})
-    assert cli("open", "letter.eml;PART=2", "--print").out == f"{(vault / 'letter.eml').as_uri()}\n"
+def test_file_named_like_an_attachment_is_opened(filled: Path, cli: Cli, vault: Path) -> None:
+    (vault / "letter;PART=2.eml").write_text("Subject: x\n\nbody")
+    ingest(filled, "notes", "obsidian", "letter;PART=2.eml", {})
+    assert cli("open", "letter;PART=2.eml", "--print").out == f"{(vault / 'letter;PART=2.eml').as_uri()}\n"
 
 
 def test_page_on_the_web_is_opened(filled: Path, cli: Cli, opener: Path) -> None:
