@@ -108,7 +108,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     if opened.stopped:
         return await _stopped(opened)
     if sync.permit.ended:
-        return await _withdrawn(opened)
+        return await _forbidden(opened)
     summary = await opened.call(sync.finish, "completed")
     # Only now, so that after a failure they make their own attempt. They cannot start before this run ends.
     await complete_waiting_runs(start)
@@ -165,11 +165,11 @@ async def _stopped(opened: Session) -> State:
     return CANCELLED.because(f"The sync was stopped: {reason}")
 
 
-async def _withdrawn(opened: Session) -> State:
-    """End after consent expired. The purge deletes the documents, and the next run is skipped with the reason."""
+async def _forbidden(opened: Session) -> State:
+    """End after consent expired or the source was paused. The next run is skipped with the reason, until it is resumed."""
     await opened.call(opened.sync.finish, "cancelled")
-    await report(opened, "until consent expired")
-    return SKIPPED.because("Consent expired or was withdrawn")
+    await report(opened, "until it was stopped")
+    return SKIPPED.because(opened.sync.permit.reason)
 
 
 async def _broken(opened: Session, error: Exception) -> None:

@@ -44,8 +44,7 @@ COMPLETED = RunState("COMPLETED", "Completed", "did its work; its source is unde
 SKIPPED = RunState(
     "COMPLETED",
     "Skipped",
-    "did nothing, or stopped when its consent ended: the source is paused, held or throttled, or it has no consent, model "
-    "or sink",
+    "did nothing, or ended early: the source is paused, held or throttled, or it has no consent, model or sink",
 )
 WAITING = RunState("COMPLETED", "Waiting", "stopped at a rate limit of the host; another run continues")
 COALESCED = RunState("COMPLETED", "Coalesced", "another run does its work; the message ends with the ID of that run")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from catchment import __version__
 from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced, Parsing
-from catchment.errors import NoConsent, NotNow, Reason, Stopped
+from catchment.errors import NoConsent, NotFound, NotNow, Reason, Stopped
 from catchment.ledger import (
     WHOLE,
     Backfill,
@@ -39,6 +39,7 @@ _FULL_QUEUE = 10_000
 """Number of waiting jobs at which discovery slows down."""
 _FILL_SECONDS = 5.0
 """Time for which their number is used."""
+_WITHDRAWN = "consent expired or was withdrawn; reading stopped"
 _LIST_SECONDS = 20.0
 """Time to parse a feed or list of a stranger. One of 20 MB takes two."""
 
@@ -53,7 +54,7 @@ def scopes_of(connector: Connector) -> Mapping[str, str]:
 class Permit:
     """Consent to everything that a source is set to read. Rechecked during the sync, because consent can end at any time.
 
-    Also ends when `sync` is closed, as on removal of the source, or when `stop` is called.
+    Also ends when `sync` is closed, as on removal of the source, when the source is paused, or when `stop` is called.
     """
 
     def __init__(self, ledger: Ledger, source: Source, scopes: frozenset[str]) -> None:
@@ -68,9 +69,9 @@ class Permit:
         self._scopes = scopes
 
     def holds(self) -> bool:
-        """Return whether the consent is still valid. An ended permit stays ended."""
-        if not self.ended and not self._stands():
-            self.ended, self.reason = True, "consent expired or was withdrawn; reading stopped"
+        """Return whether the consent is still valid, and the source not paused. An ended permit stays ended."""
+        if not self.ended and (reason := self._end()):
+            self.ended, self.reason = True, reason
         return not self.ended
 
     def stop(self, reason: str) -> None:
@@ -99,10 +100,16 @@ class Permit:
         self._stopped.wait(seconds)
         self.check()
 
-    def _stands(self) -> bool:
-        if self.sync is not None and not self._ledger.syncs.is_open(self.sync):
-            return False
-        return self._scopes <= self._ledger.consents.valid(self._source.id)
+    def _end(self) -> str:
+        """Return why no more may be read; "" if it may."""
+        if self._scopes <= self._ledger.consents.valid(self._source.id):
+            if self.sync is None:
+                return ""  # Not begun: `gate` judges pauses.
+            with suppress(NotFound):  # It may be removed.
+                wait = self._ledger.sources.get(self._source.name).wait
+                if self._ledger.syncs.is_open(self.sync):
+                    return str(wait or "")
+        return _WITHDRAWN
 
 
 @contextmanager

@@ -237,7 +237,8 @@ def move(
 def pause(name: throttle.Scope, reason: arguments.Why = "") -> None:
     """Start no more syncs of a source, a kind or all; documents stay.
 
-    The running sync of a source continues to its end. With source:NAME, kind:KIND or all, no request is sent, either.
+    The running sync of a source ends after its present batch. With source:NAME, kind:KIND or all, it sends no request, but
+    the sync of a folder continues to its end.
 
     Examples: catchment sources pause notes --reason "moving house"
               catchment sources pause all

@@ -221,7 +221,7 @@ def move(desk: Desk, name: str, to: str, actor: str, reason: str = "") -> str:
 
 
 def pause(desk: Desk, name: str, actor: str, reason: str = "") -> None:
-    """Start no more syncs of a source until it is resumed; a running one continues. Raises NotFound or TryAgain."""
+    """Start no more syncs of a source until it is resumed; a running one ends after its batch. Raises NotFound or TryAgain."""
     with desk.writing() as ledger, _switch_shown(desk, known(desk, ledger, name), on=False):
         ledger.sources.pause(name, actor, reason)
 

@@ -139,6 +139,23 @@ def test_consent_expiring_between_batches_ends_the_sync(home: Home, letters: Let
     assert letters.asked == asked
 
 
+def test_pause_ends_the_running_sync_and_the_next_one_continues(home: Home, letters: Letters, ledger: Ledger) -> None:
+    number = agree(ledger, "letters", "drafts")
+    with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
+        sync.discover()
+        token = sync.claim(2)
+        assert token is not None
+        ledger.sources.pause("letters", "operator:anna", "moving house")
+        sync.process(token)
+        assert sync.claim(2) is None
+        assert sync.finish("cancelled")["succeeded"] == 2
+    last = ledger.syncs.last(number)
+    assert last is not None
+    assert (last.outcome, "paused (moving house)" in str(last.error)) == ("cancelled", True)
+    ledger.sources.resume("letters", "operator:anna")
+    assert full_sync(home, letters)["succeeded"] == 4
+
+
 def test_adding_local_files_implies_consent(home: Home, tmp_path: Path, ledger: Ledger) -> None:
     folder = LocalFiles(LocalFilesSettings(root=tmp_path))
     full_sync(home, folder)

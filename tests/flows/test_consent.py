@@ -71,7 +71,7 @@ def test_withdrawn_consent_ends_a_run_before_its_next_batch(
         patch.setattr(Queue, "claim", claim_and_withdraw)
         state = sync("stopped", folder)
     assert (state.type.value, state.name) == ("COMPLETED", "Skipped"), ended(home)
-    assert window.run_of("stopped")["name"] == "stopped: 3 added or updated until consent expired"
+    assert window.run_of("stopped")["name"] == "stopped: 3 added or updated until it was stopped"
     assert sync("stopped", folder).name == "Skipped"
     assert found(home) == 3
     with closing(Ledger.open(home.database_url)) as ledger:
