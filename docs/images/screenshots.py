@@ -127,7 +127,9 @@ def _write_long_notes(folder: Path, count: int) -> None:
     """Write notes that are kept in the cache while a sync runs; shorter texts are read again."""
     folder.mkdir()
     for number in range(count):
-        (folder / f"Note {number}.md").write_text(f"# Note {number}\n\n" + f"word{number} " * (SHORT // 4), encoding="utf-8")
+        (folder / f"Note {number}.md").write_text(
+            f"# Note {number}\n\n" + f"word{number} " * (SHORT // 4), encoding="utf-8"
+        )
 
 
 def _have_sources_in_trouble() -> None:
