@@ -300,7 +300,7 @@ def source(
     """Check that a source can be read, is synced, and is watched as configured.
 
     Args:
-        wait: Why it is not synced: paused or held.
+        wait: Why it is not synced: paused, held or without consent.
         trouble: Error that currently prevents reading the source.
         known: The problem of its last sync, or of its watch.
         unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
@@ -311,7 +311,9 @@ def source(
     if wait and wait.kind is not WaitKind.HELD:
         # A pause by a command has a reason and is in the history; one by a switch may be an accident.
         verdict = WARN if wait.kind is WaitKind.SWITCHED_OFF else OK
-        return Condition(probe, verdict, f"{wait.sentence()}; {good}", f"catchment sources resume {name}")
+        # The check of consents names its remedy.
+        remedy = "" if wait.kind is WaitKind.CONSENT else f"catchment sources resume {name}"
+        return Condition(probe, verdict, f"{wait.sentence()}; {good}", remedy)
     if trouble is not None:
         condition = Condition.of_error(probe, trouble, f"catchment sources test {name}", reason_of(trouble), subject)
         return replace(condition, message=f"{condition.message}; {good}")

@@ -5,9 +5,11 @@ The last reports of the worker and the server are used, too. They do not exist w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+from catchment.errors import CatchmentError, NotFound
 from catchment.model import JobState
 from catchment.pacing.breaker import Position
 from catchment.pacing.waits import Wait, WaitKind
@@ -75,6 +77,26 @@ def state_of(name: str, source: Source | None, report: ServerReport | None) -> t
     if report is not None and name in report.paused:
         return "paused", WaitKind.SWITCHED_OFF.of(name)
     return "active", None
+
+
+def without_consent(home: Home, names: Collection[str]) -> Mapping[str, Wait]:
+    """Return the waits of the sources that must be left alone: their consent is not given, or cannot be read.
+
+    A source that the ledger does not know is not among them: for files on this machine, adding it is the consent.
+    """
+    # The other answers are given without a database, too.
+    from catchment.ledger import Ledger
+
+    try:
+        with closing(Ledger.inspect(home)) as ledger:
+            rows = ledger.consents.all()
+    except NotFound:
+        return {}
+    except CatchmentError:
+        return {name: WaitKind.CONSENT.of(name, why="the ledger cannot be read") for name in names}
+    lacking = {row.source for row in rows if row.problem}.intersection(names)
+    waits = {name: consent_of(name, [row for row in rows if row.source == name]) for name in lacking}
+    return {name: wait for name, wait in waits.items() if wait}
 
 
 def consent_of(name: str, consents: list[Consent]) -> Wait | None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from catchment.contracts import Connector
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
-from catchment.pacing.waits import WaitKind
+from catchment.pacing.waits import Wait, WaitKind
 from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
@@ -26,7 +26,7 @@ from catchment.sync.preflight import scopes_of
 from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
 from catchment.views.telemetry import conditions
-from catchment.views.waits import state_of
+from catchment.views.waits import state_of, without_consent
 from deployments.health import background, logins, machine
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
@@ -72,9 +72,11 @@ def examine(home: Home) -> list[Condition]:
         is_watched = watch_status.read(home) is not None
         findings.append(health.watcher(sum(entry.watch for entry in entries), is_watched))
         read_blocks_of(state)
-    findings += [each for each in logins.examine(home, entries, state) if each.verdict is not OK]
+    closed = without_consent(home, [entry.name for entry in entries])
+    permitted = [entry for entry in entries if entry.name not in closed]
+    findings += [each for each in logins.examine(home, permitted, state) if each.verdict is not OK]
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    return findings + _sources(home, entries, latest_report(home), now, elsewhere=elsewhere)
+    return findings + _sources(home, entries, latest_report(home), now, closed, elsewhere=elsewhere)
 
 
 def _invalid(probe: str, error: CatchmentError) -> Condition:
@@ -129,12 +131,19 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _sources(
-    home: Home, entries: tuple[SourceEntry, ...], report: ServerReport | None, now: datetime, *, elsewhere: bool
+    home: Home,
+    entries: tuple[SourceEntry, ...],
+    report: ServerReport | None,
+    now: datetime,
+    closed: Mapping[str, Wait],
+    *,
+    elsewhere: bool,
 ) -> list[Condition]:
+    """Check the sources. Those that are `closed`, without consent, are not read."""
     # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
-    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unset}
-    reached = dict[str, CatchmentError | None].fromkeys(unset) | within(PROBE_SECONDS, probers)
+    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in {*unset, *closed}}
+    reached = dict[str, CatchmentError | None].fromkeys((*unset, *closed)) | within(PROBE_SECONDS, probers)
     silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
     nothing: _Known = {}, {}, {}
     known, problems, good = Ledger.ask(home, lambda ledger: _known(home, ledger), nothing)
@@ -144,6 +153,7 @@ def _sources(
         _, wait = state_of(name, known.get(name), report)
         if name not in known and entry.paused:
             wait = WaitKind.PAUSED.of(name)
+        wait = closed.get(name, wait)
         conditions.append(
             health.source(
                 name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from catchment.content.parsing import CODE
@@ -13,7 +13,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from catchment.views import health
-from catchment.views.waits import state_of
+from catchment.views.waits import state_of, without_consent
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
 from deployments.server.running import ELSEWHERE, running
@@ -26,9 +26,11 @@ def examine(home: Home) -> list[Condition]:
     state = running(home)
     entries, findings = _entries(home)
     written = None if findings else {entry.name: entry.kind for entry in entries}
-    findings += [_inotify(home, entries), *machine.disks(home, entries)]
+    closed = without_consent(home, [entry.name for entry in entries])
+    permitted = [entry for entry in entries if entry.name not in closed]
+    findings += [_inotify(home, permitted), *machine.disks(home, permitted)]
     findings += Ledger.ask(home, lambda ledger: _of_ledger(home, ledger, written), list[Condition]())
-    findings += logins.examine(home, entries, state)
+    findings += logins.examine(home, permitted, state)
     homes = leftovers.by_home()
     own = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, own), machine.port(home, state is not None, homes)]
@@ -81,7 +83,7 @@ def _of_ledger(home: Home, ledger: Ledger, written: Mapping[str, str] | None) ->
     return conditions
 
 
-def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Condition:
+def _inotify(home: Home, entries: Iterable[SourceEntry]) -> Condition:
     watched = watch_status.read(home) or {}
     folders = sum(state.folders for state in watched.values())
     used, instances = inotify_used()

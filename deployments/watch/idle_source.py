@@ -46,20 +46,15 @@ class WatchedMailbox:
         self._notify = notify
         self._listener: threading.Thread | None = None
         self._closed = threading.Event()
-        self._consent_checked = 0.0
         self._state = WatchState(Watching.LIMITED, "connecting", "none needed; the schedule finds changes")
 
     def check(self, now: float, _descriptor: Callable[[], Descriptor]) -> None:
-        """Start the listening thread unless it runs; end its connection if consent was withdrawn."""
+        """Start the listening thread unless it runs."""
         if self._listener is None or not self._listener.is_alive():
             self._closed.clear()
             self._listener = threading.Thread(target=self._listen, name=f"mail {self.entry.name}", daemon=True)
             self._listener.start()
             self.debounce.rescan(now)
-        elif now >= self._consent_checked + _CONSENT_SECONDS:
-            self._consent_checked = now
-            if self._state.state is Watching.WATCHING and not self._consented():
-                self._connector.interrupt()
 
     def complete(self) -> None:
         """Do nothing: the listening thread reconnects by itself."""

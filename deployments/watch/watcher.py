@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.system.linux import BOOT_CLOCK
 from catchment.runtime.watch_status import Watching, WatchState, read, write
+from catchment.views.waits import without_consent
 from connectors.local_files import FolderSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.changes import ChangedPaths
@@ -25,7 +26,7 @@ from deployments.watch.sync_requests import Server
 from deployments.watch.tree import Descriptor, WatchEvent
 
 _CHECK = 5.0
-"""Seconds between two checks of the sources file, the roots and the clock, which emit no events."""
+"""Seconds between two checks of the sources file, the consents, the roots and the clock, which emit no events."""
 _COMPLETE = 60.0
 """Seconds between two attempts to watch folders that exceeded a system limit."""
 _FALLBACK = 900.0
@@ -76,6 +77,8 @@ class Watcher:
         self._events: SimpleQueue[tuple[str, str | WatchEvent] | None] = SimpleQueue()
         self._sources: dict[str, Watched] = {}
         self._unwatchable: dict[str, WatchState] = {}
+        self._closed: Collection[str] = ()
+        """The sources without consent, which are not watched."""
         self._file: tuple[int, int, int] | None = None
         self._deployments: dict[str, str] | None = None
         self._reported: dict[str, WatchState] | None = None
@@ -128,7 +131,7 @@ class Watcher:
                 if name == _SERVER:
                     for watched in self._sources.values():
                         watched.debounce.look(time.monotonic())
-                if source := self._sources.get(name):
+                if name not in self._closed and (source := self._sources.get(name)):
                     source.handle(time.monotonic(), event)
                     if isinstance(event, WatchEvent):
                         self._check_at = 0.0
@@ -142,7 +145,11 @@ class Watcher:
         if complete:
             self._complete_at = now + _COMPLETE
         self._drop_dead_descriptor()
+        self._closed = without_consent(self._home, self._sources)
         for name, source in self._sources.items():
+            if name in self._closed:
+                source.close()
+                continue
             source.check(now, self._opened)
             if slept:
                 source.rebuild(now)
@@ -241,7 +248,8 @@ class Watcher:
             self._deployments = None
 
     def _report(self) -> None:
-        states = {name: source.state() for name, source in self._sources.items()} | self._unwatchable
+        watched = {name: source.state() for name, source in self._sources.items() if name not in self._closed}
+        states = watched | self._unwatchable
         if states == self._reported:
             return
         if not write(self._home, states):

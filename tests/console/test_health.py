@@ -18,7 +18,7 @@ import pytest
 
 import sinks
 from catchment.errors import TryAgain
-from catchment.ledger import Ledger
+from catchment.ledger import WHOLE, Ledger
 from catchment.runtime import secret_references, watch_status, web_process
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, WatchState
@@ -318,6 +318,28 @@ def test_embeddings_that_are_behind_are_named_with_the_reason(cli: Cli, server: 
     failing = {"upkeep"}
     found = {one["probe"]: one for one in cli(command, "--json").json["findings"]}
     assert (found["upkeep"]["verdict"], found["embeddings"]["verdict"]) == ("warn", "ok")
+
+
+def test_folder_without_consent_is_not_opened(
+    cli: Cli, filled: Path, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[SourceEntry] = []
+    monkeypatch.setattr(machine, "folders", lambda _home, entries: len(counted.extend(entries) or counted))
+    monkeypatch.setattr(checks, "_prober", lambda entry: pytest.fail(f"{entry.name} was read"))
+    with closing(Ledger.open(Home(filled))) as ledger:
+        ledger.consents.withdraw(ledger.sources.get("notes").id, {WHOLE}, "operator")
+    for state in ("deletion of revoked data is incomplete", "consent withdrawn"):
+        found = {each["probe"]: each for each in cli("check", "--json").json["findings"]}["source notes"]
+        assert (found["verdict"], found["message"].partition(";")[0]) == ("ok", f"no consent ({state})")
+        with closing(Ledger.open(Home(filled))) as ledger:
+            ledger.purging.end(ledger.sources.get("notes").id, {WHOLE}, "operator")
+    assert counted == []
+
+
+def test_no_source_is_opened_while_its_consent_is_unreadable(cli: Cli, filled: Path) -> None:
+    (filled / "ledger.db").write_bytes(b"damaged" * 1_000)
+    found = {each["probe"]: each for each in cli("health", "--json").json["findings"]}["source notes"]
+    assert found["message"].startswith("no consent (the ledger cannot be read)")
 
 
 @pytest.fixture

@@ -230,6 +230,8 @@ def test_watcher_connects_only_with_consent(
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.get("mail").id
         ledger.consents.withdraw(source, {"messages"}, "operator")
+        # By the watcher.
+        watched.close()
         until_it_says(Watching.LIMITED)
         until(lambda: watched.state().reason, lambda reason: reason == "no consent given")
         assert watched.state().remedy == "catchment consent give mail"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from catchment.ledger import WHOLE, Ledger
+from catchment.model import Priority
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, read
 from connectors.local_files import LocalFilesSettings
@@ -284,6 +288,26 @@ def test_sources_are_added_and_removed_while_watching(
         file.save()
         until(lambda: set(read(home) or {}) == {"papers"})
         until(lambda: len(standin.automations) == 1)
+
+
+@pytest.mark.usefixtures("swift", "often")
+def test_folder_without_consent_is_not_watched(home: Home, root: Path, standin: StandinServer) -> None:
+    add_source(home, "notes", root)
+    with closing(Ledger.open(home)) as ledger, watching(home, standin):
+        source = ledger.sources.put("notes", "local_files", Priority.NORMAL).id
+        ledger.consents.give(source, {WHOLE}, "operator", None)
+        until(lambda: state_of(home, "notes"))
+        until(lambda: standin.events)
+        ledger.consents.withdraw(source, {WHOLE}, "operator")
+        until(lambda: state_of(home, "notes") is None)
+        seen = len(standin.events)
+        (root / "New.md").write_text("new")
+        time.sleep(0.3)
+        own_descriptors = [file.read_text() for file in Path("/proc/self/fdinfo").iterdir() if file.exists()]
+        assert (len(standin.events), "inotify wd:" in "".join(own_descriptors)) == (seen, False)
+        ledger.purging.end(source, {WHOLE}, "operator")
+        ledger.consents.give(source, {WHOLE}, "operator", None)
+        until(lambda: len(standin.events) > seen)
 
 
 @pytest.fixture
