@@ -119,7 +119,7 @@ def revoke(
     items = sum(purging.items(source.id, extent.covers))
     if extent.whole:
         purging.rest(source.id)
-    cached, still_cached = _purge_cache(home)
+    cached, still_cached = purge_cache(home)
     forget_files(home, source.name)
     purging.erase()
     before = _Before(items, holdings, cached, still_cached, passages, raw, still_raw, samples)
@@ -147,7 +147,7 @@ def _purge_raw(home: Home, ledger: Ledger, source_id: int) -> tuple[int, int, li
         return len(deleted), len(deleted & raw.items()), samples
 
 
-def _purge_cache(home: Home) -> tuple[int, int]:
+def purge_cache(home: Home) -> tuple[int, int]:
     """Delete all cache entries, of any source, since they can be rebuilt. Return their number, and how many are left."""
     with closing(Cache(home.cache)) as cache:
         cached = set(cache.keys())
@@ -163,7 +163,7 @@ def clear_for_other_hosts(home: Home, ledger: Ledger) -> None:
     """
     for number, name in ledger.purging.asked_of_me().items():
         _, still_raw, samples = _purge_raw(home, ledger, number)
-        _, still_cached = _purge_cache(home)
+        _, still_cached = purge_cache(home)
         forget_files(home, name)
         copies_in_memory.forget(home)
         is_readable = any(_in_file(file, samples) for file in _with_log(home.raw))

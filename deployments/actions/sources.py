@@ -17,7 +17,7 @@ from catchment.model import leaves
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import probe, scopes_of
-from catchment.sync.revoke import forget_files
+from catchment.sync.revoke import forget_files, purge_cache
 from catchment.telemetry.incidents import UNREAD
 from deployments.actions import consents, syncs
 from deployments.actions.desk import Desk, known
@@ -284,6 +284,7 @@ def remove(desk: Desk, name: str, actor: str, reason: str = "") -> None:
         desk.remove(name)
         # Before the ledger forgets the source, so that an interrupted removal can be repeated.
         forget_files(desk.home, name)
+        purge_cache(desk.home)
         # A source that was written by hand and never synced is not in the ledger.
         with suppress(NotFound):
             ledger.purging.ask_hosts(ledger.sources.get(name).id)
@@ -294,6 +295,7 @@ def remove(desk: Desk, name: str, actor: str, reason: str = "") -> None:
             desk.home.inbox.unlink(missing_ok=True)
         # The daily clean-up does it otherwise.
         with suppress(HomeUnavailable):
+            purge_cache(desk.home)
             forget_raw(desk.home, ledger)
     # Last, because it ends the web process, in which this may run.
     copies_in_memory.forget(desk.home)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import (
@@ -431,6 +432,13 @@ def test_raw_content_is_deleted_with_its_setting_and_its_source(filled: Path, cl
             assert raw.items() == {*items}
             assert cli("sources", *ending).code == 0
             assert raw.items() == set()
+
+
+def test_removal_clears_the_cache(desk: Desk) -> None:
+    with closing(Cache(desk.home.cache)) as cache:
+        cache.put({"1:text": b"bees"})
+        sources.remove(desk, "notes", WHO)
+        assert cache.keys() == []
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
