@@ -77,8 +77,8 @@ def named(names: Collection[str]) -> str:
 def require(desk: Desk, entry: SourceEntry) -> None:
     """Raise NoConsent unless the source may be read now. The missing consent is recorded as requested."""
     with suppress(NotFound), desk.reading() as ledger:
-        # Consent covers all requested scopes unless the settings changed since; the sync itself reports that case.
-        if ledger.consents.agreed(entry.name):
+        # By its settings: since the last sync, they may have come to request more.
+        if requested(desk, entry).keys() <= ledger.consents.valid(ledger.sources.get(entry.name).id):
             return
     with desk.writing() as ledger:
         source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)

@@ -208,12 +208,12 @@ def require_same_place(name: str, changes: list[ChangedSetting]) -> None:
 def move(desk: Desk, name: str, to: str, actor: str, reason: str = "") -> str:
     """Let a source run on this host, or on any. This host defines it from now on, also if the former one does not answer.
 
-    Return the description of its content. Raises NotFound, BadInput, Refused, SourceError or TryAgain.
+    Return the description of its content. Raises NotFound, NoConsent, BadInput, Refused, SourceError or TryAgain.
     """
     with desk.writing() as ledger:
         _refuse_during_removal(ledger, name)
         with desk.moving(name, to) as entry:
-            description = probe(desk.connector(entry))
+            description = _probe(desk, entry)
         ledger.sources.note(name, "moved", actor, reason, fact=f"to {to}")
     with suppress(NotFound, Refused, TryAgain):
         syncs.start(desk, name, actor, reason)

@@ -18,7 +18,7 @@ import pytest
 
 from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
-from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
+from catchment.errors import BadInput, FailureClass, IllegalTransition, NoConsent, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import (
     BackfillSelection,
     BackfillState,
@@ -284,6 +284,33 @@ ACTIONS = {
 def _history(home: Path) -> list[tuple[str, str, str | None]]:
     with closing(sqlite3.connect(sqlite_file(Home(home).database_url) or "")) as ledger:
         return ledger.execute("SELECT actor, event, reason FROM history ORDER BY id").fetchall()
+
+
+def _revoke(desk: Desk) -> str:
+    consents.revoke(desk, "notes", WHO)
+    joined(desk)
+    return "notes"
+
+
+def _set_another_host(desk: Desk) -> str:
+    _enqueue(desk)
+    hosts = ["example.org", "other.example"]
+    sources.change(desk, desk.revised(desk.entry(inbox.INBOX), {"hosts": hosts}, Timing()), WHO)
+    return inbox.INBOX
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize(
+    ("prepare", "act"),
+    [(_revoke, lambda desk, name, actor: sources.move(desk, name, "attic", actor)), (_set_another_host, sources.test)],
+)
+def test_action_probes_nothing_without_consent(
+    desk: Desk, prepare: Callable[[Desk], str], act: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = prepare(desk)
+    monkeypatch.setattr(sources, "probe", lambda _connector: pytest.fail("the source was read"))
+    with pytest.raises(NoConsent):
+        act(desk, name, WHO)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
