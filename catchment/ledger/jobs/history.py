@@ -76,9 +76,7 @@ class History:
 
         `source_id` and `since`: only events of this source, and from this time.
         """
-        which = history.c.actor.startswith(OPERATOR if actor is None else actor, autoescape=True)
-        if actor is None:
-            which |= history.c.actor == IN_PREFECT
+        which = _of_people() if actor is None else history.c.actor.startswith(actor, autoescape=True)
         if source_id is not None:
             which &= history.c.source_id == source_id
         if since is not None:
@@ -96,8 +94,8 @@ class History:
     ) -> int:
         """Empty the rows about earlier versions of items from before a time, except their hashes. Return their number.
 
-        The rows about the last version of each item stay, and rows that concern no item. `permit` is called before, with the
-        numbers of the rows that are empty already, and of all rows that will be empty.
+        The rows about the last version of each item stay, the actions of people, and rows that concern no item. `permit` is
+        called before, with the numbers of the rows that are empty already, and of all rows that will be empty.
         """
         with self._store.write() as writing:
             numbers = [row.id for row in _erasable(writing, before)]
@@ -157,9 +155,13 @@ def verify(reading: Reading) -> list[str]:
 def _erasable(reading: Reading, before: datetime) -> Rows:
     later = history.alias()
     is_earlier = exists().where(later.c.item_id == history.c.item_id, later.c.job_id > history.c.job_id)
-    return reading.execute(
-        select(history.c.id).where(history.c.at < to_micros(before), history.c.event != ERASED, is_earlier)
-    )
+    is_old = history.c.at < to_micros(before)
+    return reading.execute(select(history.c.id).where(is_old, history.c.event != ERASED, ~_of_people(), is_earlier))
+
+
+def _of_people() -> ColumnElement[bool]:
+    """Return whether an event is an action of a person, by a command, the page or in Prefect."""
+    return history.c.actor.startswith(OPERATOR, autoescape=True) | (history.c.actor == IN_PREFECT)
 
 
 def _guard(writing: Writing, *, is_on: bool) -> None:
