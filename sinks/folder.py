@@ -193,7 +193,7 @@ def prepare(root: Path, *, create: bool) -> None:
             (root / MARK).unlink()
         shutil.rmtree(root / MARK, ignore_errors=True)
         atomic_files.write(root / _IGNORE, b"*\n")
-        (root / MARK).mkdir()
+        (root / MARK).mkdir(mode=0o700)
     if not (root / MARK).is_dir() or (root / MARK).is_symlink():
         raise SinkUnavailable("the folder or its disk is missing; connect it, or remove the sink")
 

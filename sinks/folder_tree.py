@@ -67,7 +67,7 @@ class SinkTree:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._unfinished)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(name, flags, 0o666, dir_fd=self._unfinished), "wb") as file:
+        with os.fdopen(os.open(name, flags, 0o600, dir_fd=self._unfinished), "wb") as file:
             file.write(content)
             file.flush()
             if moment is not None:
@@ -86,10 +86,13 @@ class SinkTree:
         return True
 
     def give(self, number: int, name: str, *, flushed: bool) -> None:
-        """Give the unfinished file with this number its name, in place of another file or link."""
+        """Give the unfinished file with this number its name, in place of another file, whose mode it gets, or of a link."""
         if len(os.fsencode(name)) > self._longest:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         with self._parent(name, create=True) as (folder, last):
+            with suppress(FileNotFoundError):
+                if stat.S_ISREG(mode := os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
+                    os.chmod(_named(number), mode & 0o777, dir_fd=self._unfinished)
             os.rename(_named(number), last, src_dir_fd=self._unfinished, dst_dir_fd=folder)
             if flushed:
                 _flush(folder)
@@ -126,7 +129,7 @@ class SinkTree:
             for part in folders:
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=handle)
+                        os.mkdir(part, 0o700, dir_fd=handle)
                 inner = os.open(part, _FOLDER, dir_fd=handle)
                 os.close(handle)
                 handle = inner

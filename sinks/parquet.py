@@ -12,7 +12,7 @@ import duckdb
 from catchment.errors import Refused, SinkUnavailable
 from catchment.runtime import atomic_files
 from sinks.folder import MARK, translated
-from sinks.shards import JsonFile, JsonLines, is_own, own_file, unlinked, writing_file
+from sinks.shards import JsonFile, JsonLines, is_own, own_file, put, unlinked, writing_file
 
 _TYPES = {
     "id": "BIGINT",
@@ -45,8 +45,9 @@ class Parquet(JsonLines):
     def _rewrite(self, path: Path, changes: Mapping[int, bytes | None]) -> None:
         lines, fresh = (unlinked(self._root / MARK / name) for name in ("lines.jsonl", path.name))
         texts = [text for text in changes.values() if text is not None]
-        with lines.open("xb") as file:
+        with own_file(lines) as file:
             file.writelines(texts)
+        own_file(fresh).close()
         query = f"SELECT * FROM {_LINES}"
         parameters: dict[str, Any] = {"lines": str(lines), "longest": max([_LEAST, *map(len, texts)])}
         if is_own(path):
@@ -55,7 +56,7 @@ class Parquet(JsonLines):
             parameters["old"] = str(path)
         with _database() as database:
             if _copied(database, query, parameters, fresh):
-                atomic_files.put(fresh, path)
+                put(fresh, path)
             else:
                 path.unlink(missing_ok=True)
         lines.unlink()

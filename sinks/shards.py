@@ -79,7 +79,7 @@ class JsonLines:
         lines |= changes
         fresh = unlinked(self._root / MARK / path.name)
         is_empty = True
-        with fresh.open("xb") as file:
+        with own_file(fresh) as file:
             for _, text in sorted(lines.items()):
                 if text is not None:
                     file.write(text)
@@ -87,7 +87,7 @@ class JsonLines:
         if is_empty:
             path.unlink(missing_ok=True)
         else:
-            atomic_files.put(fresh, path)
+            put(fresh, path)
 
 
 @contextmanager
@@ -146,6 +146,13 @@ def own_file(path: Path) -> BinaryIO:
     """Open a new file that others cannot read."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
+def put(fresh: Path, path: Path) -> None:
+    """Give a new file its name, in place of another one, whose mode it gets, or of a link."""
+    if is_own(path):
+        fresh.chmod(path.stat().st_mode & 0o777)
+    atomic_files.put(fresh, path)
 
 
 def is_own(path: Path) -> bool:

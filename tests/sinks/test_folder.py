@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
@@ -129,6 +130,23 @@ def test_folder_of_a_sink_is_for_its_owner_only(tmp_path: Path, kind: str) -> No
     for name in ("old", "new"):
         with sinks.opened(kind, str(tmp_path / name), create=True):
             assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("kind", ["folder", "jsonl", "parquet"])
+def test_files_of_a_sink_are_for_its_owner_only_until_their_mode_is_changed(tmp_path: Path, kind: str) -> None:
+    root, umask = tmp_path / "f", os.umask(0)
+    try:
+        with sinks.opened(kind, str(root), create=True) as place:
+            place.write([NOTE], [])
+            made = [path for path in root.rglob("*") if ".catchment" not in str(path.relative_to(root))]
+            assert {stat.S_IMODE(path.stat().st_mode) for path in (*made, root / ".catchment")} == {0o600, 0o700}
+            (file,) = (path for path in made if path.is_file())
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            file.chmod(0o640)
+            place.write([replace(NOTE, version="v2", text="Another text")], [])
+            assert (stat.S_IMODE(file.stat().st_mode), "v2" in place.versions(0, 9)[NOTE.id]) == (0o640, True)
+    finally:
+        os.umask(umask)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
