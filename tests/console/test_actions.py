@@ -313,6 +313,12 @@ def test_action_probes_nothing_without_consent(
         act(desk, name, WHO)
 
 
+def test_address_of_a_moved_ledger_is_not_in_the_history(filled: Path, desk: Desk) -> None:
+    library.move(desk, f"sqlite:///{filled}/moved.db", WHO)
+    actor, event, reason = _history(filled)[-1]
+    assert (actor, event, reason) == (WHO, "ledger moved", None)
+
+
 @pytest.mark.parametrize("name", ACTIONS)
 def test_action_adds_its_line_to_the_history(
     filled: Path, desk: Desk, name: str, request: pytest.FixtureRequest
