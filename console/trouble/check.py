@@ -37,8 +37,8 @@ def check(
     Checks the server, the processes and every source, then the machine: limits, disks, leftovers of dead processes, stuck
     runs, clocks, growth and versions. Names the command that fixes each problem. Exits with 1 on failures, not on warnings.
 
-    A bundle holds versions, checks, incidents, metrics and logs. Secrets, addresses and paths are removed, names of sources and
-    files replaced by numbers. Its contents are listed before it is written.
+    A bundle holds versions, checks, incidents, metrics and logs. Secrets, addresses and paths are removed, names of sources,
+    sinks, hosts and files replaced by numbers. Its contents are listed before it is written.
 
     Examples: catchment check --mend
               catchment check --bundle report.zip
