@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from catchment.contracts import Destination, Sink
 from catchment.errors import BadInput, did_you_mean
 from catchment.runtime import addresses, secret_references
+from catchment.runtime.system.disks import network_disk
 
 
 class _Kind(NamedTuple):
@@ -80,9 +81,13 @@ def exporting(place: Path) -> Iterator[Destination]:
 
 
 def host_elsewhere(kind: str, place: str) -> str | None:
-    """Return the hosts of a place that are not this machine; None if there are none. Raises BadInput for an invalid place."""
+    """Return the hosts, or the network disk, of a place that are not this machine; None if there are none.
+
+    Raises BadInput for an invalid place.
+    """
     if is_folder(kind):
-        return None
+        disk = network_disk(Path(place))
+        return f"a folder on {disk}" if disk else None
     if kind == "postgresql":
         return ", ".join(addresses.elsewhere(addresses.postgresql(place))) or None
     host = addresses.host_of(place)

@@ -78,6 +78,7 @@ MAY_IMPORT = {
         "catchment.runtime.atomic_files",
         "catchment.pacing.json_server",
         "catchment.runtime.secret_references",
+        "catchment.runtime.system.disks",
     },
     "tasks": {"tasks", "catchment", "connectors", "sinks"},
     "flows": {"flows", "tasks", "connectors", "catchment.settings", "catchment.model", "catchment.errors"},

@@ -44,8 +44,8 @@ def add(
 ) -> None:
     """Copy all documents to another place, now and after each change.
 
-    Documents that leave the library are deleted there, too. An address of another machine needs consent: confirm the question
-    or pass --consent.
+    Documents that leave the library are deleted there, too. An address of another machine, or a folder on a network disk, needs
+    consent: confirm the question or pass --consent.
 
     Example: catchment sinks add folder ~/Documents/Library --name library
     """

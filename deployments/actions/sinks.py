@@ -40,9 +40,6 @@ def add(
 
     Raises NoConsent, BadInput, Refused if the place has other data, SinkUnavailable if it cannot be written.
     """
-    host = sinks.host_elsewhere(kind, place)
-    if host and not consented:
-        raise NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
     if not _NAME.match(name):
         raise BadInput(f"{name!r}: not a valid name; use lower-case letters, digits, - and _")
     if CONTROL.search(place):
@@ -53,6 +50,9 @@ def add(
         if not folder.is_absolute():
             raise BadInput(f"{kind}: not a full path; pass one such as /home/me/{folder.name} or ~/{folder.name}")
         place = str(folder)
+    host = sinks.host_elsewhere(kind, place)
+    if host and not consented:
+        raise NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
     if Membership.of(desk.home):
         # The first host that deploys a sink copies to it, so this one must.
         desk.require_running()

@@ -21,6 +21,7 @@ from catchment.ledger import Ledger, SyncRow
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES, REINSTALL
 from catchment.runtime.membership import Membership
+from catchment.runtime.system.disks import network_disk
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from catchment.views.health import size_of, space
 from connectors.local_files import FolderSettings
@@ -29,7 +30,6 @@ from deployments.server.environment import TRIED_PREFECT, is_tried
 from deployments.server.ports import is_free, kept_port
 from deployments.server.running import Running
 from deployments.sources.sources_file import SourceEntry
-from deployments.watch.disks import network_disk
 from deployments.watch.rules import FolderRules
 
 _COUNTED_SECONDS = 5.0

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from catchment.runtime.system.disks import network_disk, same_disk
 from catchment.runtime.watch_status import Watching, WatchState
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.debounce import Debounce
-from deployments.watch.disks import network_disk, same_disk
 from deployments.watch.rules import WatchRules
 from deployments.watch.tree import Descriptor, RemovedFolder, WatchEvent, WatchTree
 

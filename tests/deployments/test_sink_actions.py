@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import BadInput, TryAgain
+from catchment.errors import BadInput, NoConsent, TryAgain
 from catchment.ledger import Ledger, SinkState
 from catchment.runtime.home import Home
 from deployments.actions import sinks
@@ -49,6 +49,20 @@ def test_place_with_a_control_character_is_refused(desk: Desk, tmp_path: Path, s
     for kind in ("folder", "jsonl"):
         with pytest.raises(BadInput, match="control character"):
             sinks.add(desk, kind, f"{tmp_path}/z{sign}", "odd", "operator", consented=True)
+
+
+@pytest.mark.parametrize("kind", ["folder", "parquet"])
+def test_folder_on_a_network_disk_needs_consent(
+    desk: Desk, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nfs = {tmp_path: 0x6969}
+    monkeypatch.setattr("catchment.runtime.system.disks.file_system", nfs.get)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for place in (f"{tmp_path}/new/copy", "~/new/copy"):
+        with pytest.raises(NoConsent, match="a folder on NFS: not this machine"):
+            sinks.add(desk, kind, place, "copy", "operator")
+    assert not (tmp_path / "new").exists()
+    assert sinks.add(desk, kind, f"{tmp_path}/new/copy", "copy", "operator", consented=True).name == "copy"
 
 
 def test_actions_are_done_although_the_server_is_silent(

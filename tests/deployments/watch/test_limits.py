@@ -13,10 +13,10 @@ import pytest
 from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallback, WatchDescriptor
 
 from catchment.runtime.home import Home
+from catchment.runtime.system.disks import network_disk
 from catchment.runtime.watch_status import Watching, read
 from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
-from deployments.watch.disks import network_disk
 from deployments.watch.tree import WatchEvent, WatchTree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
 from tests.waiting import PATIENCE, until
@@ -229,7 +229,7 @@ def test_network_disk_is_reported(
 def test_network_file_systems_are_known_by_magic_number(
     number: int | None, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.watch.disks.file_system", lambda path: number)
+    monkeypatch.setattr("catchment.runtime.system.disks.file_system", lambda path: number)
     assert network_disk(tmp_path) == name
 
 

@@ -25,12 +25,16 @@ _NETWORK = {
 
 
 def network_disk(path: Path) -> str | None:
-    """The name of the network file system of a path; None for a local one, or if the system does not report it."""
-    return _NETWORK.get(file_system(path) or 0)
+    """Return the name of the network file system of a path, or of its first parent that exists; None for a local one.
+
+    None also if the system does not report it.
+    """
+    kinds = map(file_system, (path, *path.parents))
+    return _NETWORK.get(next((kind for kind in kinds if kind is not None), 0))
 
 
 def same_disk(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a folder: they change when another disk or folder takes its path. None if there is no folder."""
+    """Return device and inode of a folder, which change when another one takes its path. None if there is no folder."""
     try:
         status = path.stat()
     except OSError:
