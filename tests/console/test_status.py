@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +24,7 @@ from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from console.render import clock
+from console.start_stop import status as shown_status
 from deployments.server.running import Running, record, supervisor_lock
 from tests.console.standin import Standin, run, serving
 
@@ -278,7 +279,8 @@ def test_watch_repeats_the_status_until_interrupted(cli: Cli, filled: Path, monk
         if interrupt := next(pauses):
             raise interrupt
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    # Other threads of this process sleep, too.
+    monkeypatch.setattr(shown_status, "time", SimpleNamespace(sleep=sleep))
     response = cli("status", "--watch")
     assert (response.code, response.out.count("SOURCE  KIND"), "\x1b" in response.out) == (130, 2, False)
     assert cli("status", "--watch", "--json").code == 2

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import func, select
@@ -223,7 +224,8 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(
             server.mood = ""
 
     monkeypatch.setattr(filling, "_PAUSES", (1, 2, 4, 8))
-    monkeypatch.setattr("catchment.search.meaning.fill.time.sleep", sleep)
+    # Other threads of this process sleep, too.
+    monkeypatch.setattr(filling, "time", SimpleNamespace(sleep=sleep))
     assert fill(world.ledger, model) == EmbeddingCounts(_NOTES, _NOTES, 0)
     assert pauses == [1, 2, 4]
 
