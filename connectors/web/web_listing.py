@@ -28,6 +28,8 @@ _MOST_STORED = 500_000_000
 _CHECKPOINT_LOOKS, _CHECKPOINT_SECONDS = 100, 2.0
 _LEAST_PAUSE = timedelta(minutes=30)
 """Least time between two listings, unless this one was cut short."""
+_FEED_PAUSE = timedelta(hours=6)
+"""Time after which a source with feeds is synced again: new entries may have no page that is due."""
 _STORED_AGE = timedelta(days=7)
 """How long a response waits for its delivery at most."""
 _RULE = 2
@@ -129,7 +131,7 @@ class WebListing:
         if not self._is_cut:
             self._forget()
         now = self._run.clock()
-        moments = [self._pages.next, *self._queues.retry_times.values()]
+        moments = [self._pages.next, now + _FEED_PAUSE if self._feeds else None, *self._queues.retry_times.values()]
         again = max(min(filter(None, moments)), now + _LEAST_PAUSE) if any(moments) else None
         is_due = self._is_cut or bool(self._unjoined) or (self._pages.next is not None and self._pages.next <= now)
         yield Checkpoint(self._marks.take(), again=now if is_due else again)

@@ -745,7 +745,7 @@ def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, rea
     assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
     other = Reader(small_web, reader.clock, reader.folder / "other")
     source = other.connector(put_list(first_host, *feeds), hosts=[second_host.name])
-    assert other.sync(source).changes[-1] == Checkpoint(ANY)
+    assert other.sync(source).changes[-1] == Checkpoint(ANY, again=ANY)
     assert set(other.ledger.documents()) == {f"{feed}#1" for feed in feeds}
 
 
@@ -966,6 +966,13 @@ def test_next_listing_is_requested_for_the_earliest_look(small_web: SmallWeb, re
     assert isinstance(last, Checkpoint)
     assert last.again is not None
     assert (last.again - clock.now).days == 1
+
+
+def test_source_whose_feed_has_no_pages_is_synced_again(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    source = reader.connector(small_web.hosts[0].put("/feed", rss(entry(1, full="entry"))))
+    last = reader.sync(source).changes[-1]
+    assert isinstance(last, Checkpoint)
+    assert last.again == clock.now + timedelta(hours=6)
 
 
 def test_probe_describes_the_first_address(small_web: SmallWeb, reader: Reader, tmp_path: Path) -> None:
