@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.prefect_tables import lay_tables
 
 from catchment.runtime.web_process import WebAddress
 from catchment.settings import Home
@@ -46,7 +45,6 @@ def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
     """Start `up` in the foreground of a child process, and wait until it is ready."""
     monkeypatch.setenv("PYTHONPATH", str(_PROJECT), prepend=os.pathsep)
     started = []
-    lay_tables(home.path)
 
     def start_up() -> subprocess.Popen[bytes]:
         with (home.logs / "said").open("wb") as said:
@@ -134,7 +132,6 @@ def test_up_as_pid_1_becomes_ready_and_stops_on_a_signal(home: Home, monkeypatch
         subprocess.run([*inside, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no process namespace can be made here: {error}")
-    lay_tables(home.path)
     monkeypatch.setenv("PYTHONPATH", str(_PROJECT), prepend=os.pathsep)
     program = """
 import os, subprocess, sys

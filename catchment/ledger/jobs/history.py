@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, delete, exists, func, select, update
 
 from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, to_micros
 from catchment.ledger.db.history_chain import ERASED, checked
@@ -76,7 +76,7 @@ class History:
 
         `source_id` and `since`: only events of this source, and from this time.
         """
-        which = _of_people() if actor is None else history.c.actor.startswith(actor, autoescape=True)
+        which = _of_people(history) if actor is None else history.c.actor.startswith(actor, autoescape=True)
         if source_id is not None:
             which &= history.c.source_id == source_id
         if since is not None:
@@ -153,15 +153,19 @@ def verify(reading: Reading) -> list[str]:
 
 
 def _erasable(reading: Reading, before: datetime) -> Rows:
-    later = history.alias()
+    """Select the old steps of earlier jobs, except of jobs on which a person acted: a part of their steps would not add up."""
+    later, acts = history.alias(), history.alias()
     is_earlier = exists().where(later.c.item_id == history.c.item_id, later.c.job_id > history.c.job_id)
+    is_of_person = exists().where(
+        acts.c.item_id == history.c.item_id, acts.c.job_id == history.c.job_id, _of_people(acts)
+    )
     is_old = history.c.at < to_micros(before)
-    return reading.execute(select(history.c.id).where(is_old, history.c.event != ERASED, ~_of_people(), is_earlier))
+    return reading.execute(select(history.c.id).where(is_old, history.c.event != ERASED, is_earlier, ~is_of_person))
 
 
-def _of_people() -> ColumnElement[bool]:
+def _of_people(table: FromClause) -> ColumnElement[bool]:
     """Return whether an event is an action of a person, by a command, the page or in Prefect."""
-    return history.c.actor.startswith(OPERATOR, autoescape=True) | (history.c.actor == IN_PREFECT)
+    return table.c.actor.startswith(OPERATOR, autoescape=True) | (table.c.actor == IN_PREFECT)
 
 
 def _guard(writing: Writing, *, is_on: bool) -> None:
