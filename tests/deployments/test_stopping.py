@@ -166,7 +166,7 @@ def test_invalid_sources_file_is_reported_and_stops_no_process(
     assert running(home) is None
     told, ready, _page = (home.logs / "said").read_text().splitlines()
     assert "Z sources not deployed: sources.yaml line 2: unknown key nam; did you mean name?" in told
-    assert ready == f"Catchment is running: {url}"
+    assert ready.endswith(f"Z Catchment is running: {url}")
 
 
 def _planned(state: Running) -> bool:

@@ -30,6 +30,7 @@ from catchment.ledger.db.database import Writing
 from catchment.ledger.db.job_states import states
 from catchment.ledger.db.schema import jobs
 from catchment.model import JobState
+from catchment.sync import batch
 
 PROJECT = Path(__file__).parents[2]
 ARROW = " → "
@@ -73,6 +74,8 @@ def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None)
     if child == 0:
         os.close(near)
         code = 1
+        # Each process caches what it parses, however quickly, so that equal lives have equal moments.
+        batch._WORTH_STORING_SECONDS = 0.0
         try:
             work()
             code = 0
