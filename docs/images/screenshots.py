@@ -92,7 +92,7 @@ def _take_prefect(browser: Browser) -> None:
     _catchment("sources", "add", "local_files", str(slow), "--name", "slow", *tries)
     _catchment("sync", "slow", "--wait")
     _write_long_notes(many, 1_500)
-    _catchment("sources", "add", "obsidian", str(many), "--name", "many")
+    _catchment("sources", "add", "local_files", str(many), "--name", "many")
     _catchment("sync", "many")
     _kill_runner_after_a_batch()
     _catchment("sync", "many", "--wait")
