@@ -102,13 +102,14 @@ class Permit:
 
     def _end(self) -> str:
         """Return why no more may be read; "" if it may."""
-        if self._scopes <= self._ledger.consents.valid(self._source.id):
-            if self.sync is None:
-                return ""  # Not begun: `gate` judges pauses.
-            with suppress(NotFound):  # It may be removed.
-                wait = self._ledger.sources.get(self._source.name).wait
-                if self._ledger.syncs.is_open(self.sync):
-                    return str(wait or "")
+        if not self._scopes <= self._ledger.consents.valid(self._source.id):
+            return _WITHDRAWN
+        if self.sync is None:
+            return ""  # Not begun: `gate` judges pauses.
+        with suppress(NotFound):  # It may be removed.
+            wait = self._ledger.sources.get(self._source.name).wait
+            if self._ledger.syncs.is_open(self.sync):
+                return str(wait or "")
         return _WITHDRAWN
 
 

@@ -36,9 +36,7 @@ def of_sources(ledger: Ledger, home: Home, report: ServerReport | None) -> Mappi
 
     `report`: of the server, with the sources that are switched off and the hosts on which they run.
     """
-    consents: dict[str, list[Consent]] = {}
-    for consent in ledger.consents.all():
-        consents.setdefault(consent.source, []).append(consent)
+    consents = _consents(ledger)
     on = report.on if report else {}
     absent = hosts.absent(ledger, set(on.values()))
     limits, worker = of_limits(ledger), WorkerStatus.read(home)
@@ -89,14 +87,20 @@ def without_consent(home: Home, names: Collection[str]) -> Mapping[str, Wait]:
 
     try:
         with closing(Ledger.inspect(home)) as ledger:
-            rows = ledger.consents.all()
+            consents = _consents(ledger)
     except NotFound:
         return {}
     except CatchmentError:
         return {name: WaitKind.CONSENT.of(name, why="the ledger cannot be read") for name in names}
-    lacking = {row.source for row in rows if row.problem}.intersection(names)
-    waits = {name: consent_of(name, [row for row in rows if row.source == name]) for name in lacking}
-    return {name: wait for name, wait in waits.items() if wait}
+    known = consents.keys() & set(names)
+    return {name: wait for name in known if (wait := consent_of(name, consents[name]))}
+
+
+def _consents(ledger: Ledger) -> dict[str, list[Consent]]:
+    by_source: dict[str, list[Consent]] = {}
+    for consent in ledger.consents.all():
+        by_source.setdefault(consent.source, []).append(consent)
+    return by_source
 
 
 def consent_of(name: str, consents: list[Consent]) -> Wait | None:

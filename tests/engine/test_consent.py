@@ -19,7 +19,7 @@ from catchment.pacing import HostLimits, Pace
 from catchment.settings import Home, Policy
 from catchment.sync import revoke
 from catchment.sync.preflight import consented, scopes_of
-from catchment.sync.source_sync import open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class, kinds
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.hits import find_hits
@@ -123,12 +123,17 @@ def test_consent_expiring_during_a_listing_ends_it(home: Home, letters: Letters,
     assert (ledger.intake.find("0.md"), ledger.intake.holds()) == ([], [])
 
 
+def first_claim(sync: SourceSync) -> int:
+    sync.discover()
+    token = sync.claim(2)
+    assert token is not None
+    return token
+
+
 def test_consent_expiring_between_batches_ends_the_sync(home: Home, letters: Letters, ledger: Ledger) -> None:
     number = agree(ledger, "letters", "drafts")
     with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
-        sync.discover()
-        token = sync.claim(2)
-        assert token is not None
+        token = first_claim(sync)
         sync.process(token)
         ledger.consents.withdraw(number, {"letters", "drafts"}, "operator:anna")
         asked = letters.asked
@@ -142,9 +147,7 @@ def test_consent_expiring_between_batches_ends_the_sync(home: Home, letters: Let
 def test_pause_ends_the_running_sync_and_the_next_one_continues(home: Home, letters: Letters, ledger: Ledger) -> None:
     number = agree(ledger, "letters", "drafts")
     with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
-        sync.discover()
-        token = sync.claim(2)
-        assert token is not None
+        token = first_claim(sync)
         ledger.sources.pause("letters", "operator:anna", "moving house")
         sync.process(token)
         assert sync.claim(2) is None

@@ -94,8 +94,8 @@ class History:
     ) -> int:
         """Empty the rows about earlier versions of items from before a time, except their hashes. Return their number.
 
-        The rows about the last version of each item stay, the actions of people, and rows that concern no item. `permit` is
-        called before, with the numbers of the rows that are empty already, and of all rows that will be empty.
+        The rows about the last version of each item stay, those of jobs on which a person acted, and rows that concern no
+        item. `permit` is called before, with the numbers of the rows that are empty already, and of all that will be empty.
         """
         with self._store.write() as writing:
             numbers = [row.id for row in _erasable(writing, before)]

@@ -98,7 +98,7 @@ class Attributes:
         return None
 
     def is_written(self, path: str) -> bool:
-        """Return whether a file is said not to be generated, whatever its name and content."""
+        """Return whether a `.gitattributes` marks a file as not generated, which precedes its name and content."""
         return self._attribute(path, "generated") is False
 
     def _attribute(self, path: str, what: str) -> bool | None:
