@@ -101,7 +101,9 @@ class FoundDocument(_Row):
     media_type: str
     date: str | None
     state: Annotated[str | None, Field(description="Of an issue, a pull request or a task: open, closed or merged")]
-    found_by: Annotated[str, Field(description="words, meaning, or both")]
+    found_by: Annotated[
+        str, Field(description="words, meaning, or both; recognized: text of a picture, may have errors")
+    ]
     copies: int
     untrusted: FoundPassage
 

@@ -252,7 +252,7 @@ class AssistantLibrary:
             media_type=hit.media_type,
             date=_moment(hit.moment),
             state=hit.state if hit.state in STATES else None,
-            found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
+            found_by=("both" if len(lanes) == 2 else (lanes or ["words"])[0]) + ", recognized" * hit.is_recognized,
             copies=len(hit.places) - 1,
             untrusted=answers.FoundPassage(
                 title=short(hit.title),

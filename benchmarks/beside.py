@@ -24,7 +24,7 @@ from catchment.settings import Home
 from console import session
 from deployments.actions import sources
 from deployments.actions.sources import NewSource
-from deployments.runs.runs import start_embedding, start_sync, wait
+from deployments.runs.runs import start_background, start_sync, wait
 from deployments.server.client import api
 from deployments.server.running import Running
 
@@ -74,7 +74,7 @@ def _embedding(home: Home, server: Running) -> Iterator[None]:
     """A run of `embed` that works during the block. Raises SystemExit if all embeddings exist at the end."""
     begun = _counts(home).done
     _switch(server, "resume")
-    start_embedding(server)
+    start_background(server, "embed")
     while _counts(home).done == begun:
         time.sleep(0.1)
     yield

@@ -29,7 +29,7 @@ from console import session
 from deployments.actions import sinks, sources
 from deployments.actions.sources import NewSource
 from deployments.runs.deliveries import start_delivery
-from deployments.runs.runs import start_embedding, start_sync
+from deployments.runs.runs import start_background, start_sync
 from deployments.server.running import Running
 from tests.connectors.web.server import SmallWeb
 from tests.postgres_server import PostgresServer
@@ -170,7 +170,7 @@ def measure(meter: Meter, place: Path, web: SmallWeb, *, quick: bool) -> Mapping
             note.write_text(note.read_text() + f"\nchange {changes}\n")
         case(f"local_files, {changes:,} changes", lambda: meter.sync("local_files", "local_files"))
     time.sleep(_SETTLE_SECONDS)
-    case("embed, nothing to do", lambda: start_embedding(meter.state))
+    case("embed, nothing to do", lambda: start_background(meter.state, "embed"))
     sinks.add(session.desk(), "folder", str(place / "sink"), "copy", "benchmark")
     time.sleep(2 * _SETTLE_SECONDS)
     case("deliver, nothing to do", lambda: start_delivery(meter.home, "copy"))

@@ -308,6 +308,7 @@ class Document:
         properties: Frontmatter or file metadata; JSON-compatible, with sorted keys.
         created, modified: Dates from the content, aware UTC.
         warnings: Recoverable problems ("frontmatter is not valid YAML").
+        pictures: The pages whose text is only on a picture, and was not recognized yet; the picture of an image file is page 1.
     """
 
     text: str
@@ -319,12 +320,45 @@ class Document:
     modified: datetime | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    pictures: tuple[int, ...] = ()
+
+
+RECOGNIZED = "recognized"
+"""The property of a document with recognized text: its mean `confidence`, and its `pages` if others have typed text."""
+
+
+class PlacedWord(NamedTuple):
+    """A word on a picture. Its place is in thousandths of the picture's width and height, from the left upper corner."""
+
+    text: str
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text that was recognized on the picture of a page, without secrets.
+
+    Attributes:
+        confidence: From 0 to 1.
+        turn: Clockwise degrees that make the picture upright.
+        problem: Why there is no text; "" if there is.
+    """
+
+    text: str
+    confidence: float
+    turn: int = 0
+    words: tuple[PlacedWord, ...] = ()
+    problem: str = ""
 
 
 class ReplayStage(StrEnum):
     """The first stage that a backfill repeats. `FETCH` asks the source, the others need no network."""
 
     FETCH = "fetch"
+    RECOGNIZE = "recognize"
     NORMALIZE = "normalize"
     EXTRACT = "extract"
     EMBED = "embed"
@@ -337,6 +371,7 @@ class ReplayStage(StrEnum):
 
 _STAGES = {
     ReplayStage.FETCH: "fetch from the source",
+    ReplayStage.RECOGNIZE: "recognize the text of pictures again",
     ReplayStage.NORMALIZE: "read again",
     ReplayStage.EXTRACT: "extract again",
     ReplayStage.EMBED: "make embeddings again",
@@ -365,6 +400,9 @@ class Chunk(NamedTuple):
 
 ASIDE = ">"
 """Heading of a mail passage that is a quotation or a signature. Not a word, so that no search matches it."""
+
+GUESSED = "≈"
+"""Heading of a passage of recognized text. Not a word, so that no search matches it."""
 
 PART = ";PART="
 """Separates the locator of a message from the part number of its attachment."""

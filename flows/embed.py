@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from prefect import flow
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import State
 
-from flows.own_failures import resumable
-from tasks.coalesce import complete_waiting_runs
-from tasks.embed import embed_passages
-from tasks.run_states import CRASHED
+from flows.own_failures import of_background, resumable
+from tasks.background_work import embed_passages
 
 
 @flow(name="embed", flow_run_name="embed: starting", retries=0, persist_result=False)
@@ -21,9 +19,4 @@ async def embed() -> State[Any]:
 
 @resumable
 async def _embed() -> State[Any]:
-    await complete_waiting_runs()
-    state: State[Any] = await embed_passages(return_state=True)  # type: ignore[misc]  # typed as not awaitable
-    if state.type is StateType.FAILED:
-        # No source is at fault, and a text that the model refuses is no failure.
-        return CRASHED.because(state.message)
-    return State(type=state.type, name=state.name, message=state.message)
+    return await of_background(embed_passages)

@@ -12,10 +12,12 @@ from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 import httpx
-from prefect.client.schemas.objects import State
+from prefect import Task
+from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run
 
 from catchment.errors import CatchmentError, FailureClass, HomeUnavailable, LedgerError
+from tasks.coalesce import complete_waiting_runs
 from tasks.redacted_errors import Reported
 from tasks.report import name_run
 from tasks.run_states import CRASHED, FAILED
@@ -45,6 +47,16 @@ def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | Stat
             return state
 
     return run
+
+
+async def of_background(work: Task[[], Any]) -> State[Any]:
+    """Run the task of a flow that belongs to no source, and return the final state of its run."""
+    await complete_waiting_runs()
+    state: State[Any] = await work(return_state=True)  # type: ignore[misc]  # typed as not awaitable
+    if state.type is StateType.FAILED:
+        # No source is at fault, and a text or picture that is refused is no failure.
+        return CRASHED.because(state.message)
+    return State(type=state.type, name=state.name, message=state.message)
 
 
 def _state_after(error: Exception) -> State[Any] | None:

@@ -17,6 +17,7 @@ from catchment.settings import BackfillNumber, PlanId, SourceSettings
 from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
+from tasks.background_work import request_embedding, request_recognition
 from tasks.coalesce import (
     another_run_waits,
     coalesce_into_next,
@@ -24,7 +25,6 @@ from tasks.coalesce import (
     request_backfill,
     request_once,
 )
-from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported, finished
 from tasks.report import explained, name_failed_run, name_run, report, schedule_next, showing_progress
@@ -122,6 +122,8 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
             await request_once("deliver", sink)
         if await opened.call(sync.needs_embed_run):
             await request_embedding()
+        if await opened.call(sync.needs_recognize_run):
+            await request_recognition()
     return summary
 
 

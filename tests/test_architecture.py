@@ -181,6 +181,7 @@ ROOMS = {
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},
+        "ocr": {"sources"},
         "actions": {"server", "runs", "sources"},
         "worker": {"server", "runs", "sources", "watch", "runner"},
         "supervisor": {"server", "runs", "sources"},

@@ -229,6 +229,12 @@ class ModelFields(ActionFields):
     setting: _Text
 
 
+class RecognitionFields(ActionFields):
+    """Whether text on pictures is recognized: `auto`, `off`, or Tesseract's names of languages, such as `deu+eng`."""
+
+    setting: _Text
+
+
 class AgeFields(ActionFields):
     """An age in days."""
 

@@ -59,6 +59,7 @@ from web.action_fields import (
     NumberFields,
     PlanFields,
     ReasonFields,
+    RecognitionFields,
     RemoveFields,
     SinkFields,
     SourceFields,
@@ -267,6 +268,12 @@ def _choose_model(desk: Desk, fields: ModelFields, actor: str) -> ActionResult:
     return ActionResult(f"The model of search by meaning is {fields.setting}{paused}")
 
 
+def _choose_recognition(desk: Desk, fields: RecognitionFields, actor: str) -> ActionResult:
+    is_requested = library.choose_recognition(desk, fields.setting, actor, fields.reason)
+    paused = "" if is_requested else "; the deployment recognize is paused, resume it in the Prefect UI"
+    return ActionResult(f"The recognition of text on pictures is {fields.setting}{paused}")
+
+
 def _add_sink(desk: Desk, fields: SinkFields, actor: str) -> ActionResult:
     sinks.add(
         desk,
@@ -389,6 +396,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     ),
     "hosts.take_out": WebAction(ConfirmedFields, _take_out, _health),
     "library.choose_model": WebAction(ModelFields, _choose_model, _health),
+    "library.choose_recognition": WebAction(RecognitionFields, _choose_recognition, _health),
 }
 """The actions, by the module and the name of their function in `deployments.actions`."""
 

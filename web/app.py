@@ -125,6 +125,7 @@ def application(
         *site.routes,
         *signin.routes(sessions, site, readiness, warm_library.home.signin_keys),
         document.file_route(warm_library),
+        document.page_route(warm_library),
         Route("/events", live.respond),
         *action_table.forms(desk, site),
         Mount(

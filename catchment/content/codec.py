@@ -23,7 +23,8 @@ def decode_document(data: bytes) -> Document:
     fields: dict[str, Any] = orjson.loads(data)
     for name in ("created", "modified"):
         fields[name] = moment(fields[name])
-    fields["warnings"] = tuple(fields["warnings"])
+    for name in ("warnings", "pictures"):
+        fields[name] = tuple(fields[name])
     return Document(**fields)
 
 

@@ -21,7 +21,7 @@ from catchment.content.normalize import NORMALIZER, kind_of, normalize
 from catchment.content.normalize.formats import SOURCE_TEXT
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector
-from catchment.model import Document, Item, RawContent, StoredDocument
+from catchment.model import Document, Item, PageText, RawContent, StoredDocument
 
 CODE = f"{NORMALIZER}.{EXTRACTOR}"
 """The version of the code that makes documents and extractions."""
@@ -34,19 +34,21 @@ Content = tuple[str, str]
 class ReadTask:
     """An item to read, through a pickled connector or from `raw` if its bytes are already fetched.
 
-    `known` is the item's content in the library; the same content is not parsed again.
+    `known` is the item's content in the library; the same content is not parsed again. `recognized`: the text on the pictures
+    of its pages.
     """
 
     item: Item
     connector: bytes
     raw: RawContent | None = None
     known: Content | None = None
+    recognized: Mapping[int, PageText] = field(default_factory=dict)
 
 
 SHORT = 32 * 1024
 """Bytes of an encoded document up to which it is extracted with its parse, and waits for its delivery in memory."""
 
-FORMAT = 4
+FORMAT = 5
 """The version of the cache entries. Increase it when the fields of an encoded `Read` or its storage change."""
 
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
@@ -128,7 +130,7 @@ def read(task: ReadTask) -> bytes:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return as_known.encode()
-    document = masked(normalize(raw))
+    document = masked(normalize(raw, task.recognized))
     reading = _read(task, raw, content_hash, document)
     extraction = None
     if document.media_type not in SOURCE_TEXT and len(reading.document or b"") <= SHORT:
@@ -165,7 +167,7 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
     fate: Fate = "hashed" if document is None else "parsed"
     kind = kind_of(raw) if document is None else document.media_type
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
-    normalizer = f"{CODE} {kind}{charset}"
+    normalizer = f"{CODE} {kind}{charset}{_mark(task.recognized)}"
     titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name
     (title, name), metadata = without_secrets((titles, raw.metadata))
     return Read(
@@ -178,6 +180,14 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
         metadata,
         encode_document(document) if document else None,
     )
+
+
+def _mark(recognized: Mapping[int, PageText]) -> str:
+    """Return a suffix of the normalizer that differs with the recognized text; "" without any."""
+    if not recognized:
+        return ""
+    texts = sorted((page, each.text, each.problem) for page, each in recognized.items())
+    return f"; recognized={hashlib.sha256(orjson.dumps(texts)).hexdigest()[:16]}"
 
 
 @lru_cache(maxsize=8)

@@ -95,6 +95,7 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
         number=number if isinstance(number := shown.metadata.get("number"), int) else None,
         state=_text(shown.attributes, "state"),
         symbol=_symbol(match, begin + best[1] if best else end),
+        is_recognized=match.is_recognized,
     )
 
 

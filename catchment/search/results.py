@@ -36,6 +36,7 @@ class Hit:
         number: Number of an issue or pull request.
         state: Its state, such as open.
         file: Name of an attached file, and the title of its message: "plan.pdf in Re: works".
+        is_recognized: Whether the snippet was recognized on a picture, and may have errors.
         symbol: Name of the definition around the match in program code.
         lexical_rank, lexical_score, semantic_rank, cosine: As in `Ranked`.
     """
@@ -57,6 +58,7 @@ class Hit:
     state: str | None = None
     file: str | None = None
     symbol: str | None = None
+    is_recognized: bool = False
     lexical_rank: int | None = None
     lexical_score: float | None = None
     semantic_rank: int | None = None

@@ -335,12 +335,14 @@ class OpenBatch:
         connector = self._bench.connector
         seen_before = [job.item_id for job in jobs if job.content_hash is not None]
         normalizers = self._bench.ledger.library.normalizers(seen_before)
+        recognized = self._bench.ledger.recognition.texts({job.content_hash for job in jobs if job.content_hash})
         if isinstance(connector, Connected):
             connector.expect([job.item for job in jobs])
         for job in jobs:
             self._bench.permit.check()
+            pages = recognized.get(job.content_hash or "", {})
             try:
-                raw = self._fetched(job)
+                raw = self._fetched(job, is_kept=bool(pages))
             except ItemError as error:
                 self._fail(job, Failed(error, ""))
             except SourceError as error:
@@ -348,11 +350,16 @@ class OpenBatch:
                 return
             else:
                 known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
-                yield job, ReadTask(job.item, self._bench.pickled, raw, known)
+                yield job, ReadTask(job.item, self._bench.pickled, raw, known, pages)
 
-    def _fetched(self, job: ClaimedJob) -> RawContent | None:
-        """Return the content of an item; None if the parsers fetch themselves. A replay sends no requests."""
+    def _fetched(self, job: ClaimedJob, *, is_kept: bool) -> RawContent | None:
+        """Return the content of an item; None if the parsers fetch themselves. A replay sends no requests.
+
+        `is_kept`: its pictures were recognized from its raw content, which spares a request.
+        """
         bench = self._bench
+        if is_kept and bench.raw is not None and (raw := bench.raw.get(job.item_id, job.item)) is not None:
+            return raw
         if bench.stage is not None and scopes_of(bench.connector):
             if bench.raw is None or (raw := bench.raw.get(job.item_id, job.item)) is None:
                 raise Skipped(SkipReason.UNCHANGED)

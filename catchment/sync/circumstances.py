@@ -23,6 +23,8 @@ _REFERENCE = re.compile(r"(env|file|keyring|block):.+")
 _PARSERS = (
     "xberg",
     "pypdfium2",
+    "pillow",
+    "pi_heif",
     "selectolax",
     "chardet",
     "lxml",

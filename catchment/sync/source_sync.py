@@ -246,6 +246,10 @@ class SourceSync:
         has_new = self.progress.succeeded > 0 or self._bench.stage is ReplayStage.EMBED
         return has_new and self._ledger.embeddings.needs_run()
 
+    def needs_recognize_run(self) -> bool:
+        """Return whether pages wait whose text the flow `recognize` has to recognize."""
+        return self._ledger.recognition.needs_run()
+
     def rule(self) -> str:
         """Return the operator's rule for this source as text, or ""."""
         rule = self._ledger.throttles.of(self.source.name)

@@ -192,6 +192,13 @@ PASSAGES = Metric(
     labels={"state": ("embedded", "waiting")},
     of_source=False,
 )
+PAGES = Metric(
+    "catchment.pages",
+    Kind.GAUGE,
+    "Pages with text on a picture: those whose text is recognized, and those that wait for it.",
+    labels={"state": ("recognized", "waiting")},
+    of_source=False,
+)
 SINKS = Metric(
     "catchment.sinks",
     Kind.GAUGE,

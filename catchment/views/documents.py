@@ -12,7 +12,7 @@ from catchment.content.extract.mail import stretches
 from catchment.content.extract.properties import ALIASES, TAGS
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
-from catchment.model import Document, EntityKind, LinkKind
+from catchment.model import RECOGNIZED, Document, EntityKind, LinkKind
 from catchment.records import record_of
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.related import related as near
@@ -95,8 +95,9 @@ class DocumentView:
 
     @property
     def facts(self) -> dict[str, str]:
-        """The properties of a note as texts, without those that other fields show."""
-        properties = self.properties if self.media_type == "text/markdown" else {}
+        """The properties of a note as texts, without those that other fields show. Of others, how well they were recognized."""
+        is_note = self.media_type == "text/markdown"
+        properties = {name: value for name, value in self.properties.items() if is_note or name == RECOGNIZED}
         texts = {name: _in_words(value) for name, value in properties.items() if name.lower() not in TAGS | ALIASES}
         return {name: text for name, text in texts.items() if text not in {"", self.title, self.author, self.language}}
 

@@ -23,6 +23,7 @@ from catchment.runtime.reports import ProcessReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of, worst
+from catchment.views.work.recognition import RecognitionStatus
 
 _LITTLE = 5_000_000_000
 DISK_FULL_BYTES = 100_000_000
@@ -249,6 +250,17 @@ def embeddings(meaning: MeaningStatus, failure: str) -> Condition:
     if not problem:
         return Condition("embeddings", OK, text)
     return Condition("embeddings", WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
+
+
+def recognition(status: RecognitionStatus, failure: str) -> Condition:
+    """Check that the pages on pictures are recognized. `failure`: why the last run of `recognize` failed, or ""."""
+    text = f"{status.done:,} of {status.total:,} pages on pictures recognized"
+    if status.reason:
+        # Nobody has to install a program: all else works without it.
+        return Condition("recognition", OK, f"{text}; {status.reason}")
+    if not failure or status.done == status.total:
+        return Condition("recognition", OK, text)
+    return Condition("recognition", WARN, f"{text}; {split_remedy(failure)[0]}", "a new run continues within an hour")
 
 
 def sink(row: SinkRow, now: datetime) -> Condition:

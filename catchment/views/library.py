@@ -20,6 +20,7 @@ from catchment.views import sources, throttling, trouble
 from catchment.views.health import HealthReport
 from catchment.views.status import BackfillProgress, Overview, ServerStanding
 from catchment.views.telemetry import conditions, incidents
+from catchment.views.work.recognition import RecognitionStatus
 
 
 def overview(
@@ -48,6 +49,7 @@ def overview(
     return replace(
         head,
         meaning=MeaningStatus.read(home, ledger),
+        recognition=RecognitionStatus.read(ledger),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),
         sinks=tuple(ledger.outbox.all()),

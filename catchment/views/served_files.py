@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,12 +9,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from catchment.content.normalize.formats import media_type
+from catchment.content.pictures.drawing import page_picture
 from catchment.content.raw_store import RawStore
 from catchment.errors import NotFound
 from catchment.ledger import Ledger, Shown
 from catchment.model import PART, Item, LinkKind
+from catchment.parser_pool import ParserPool
 from catchment.runtime.files_below import open_below, open_folder
 from catchment.runtime.home import Home
+from catchment.settings import Limits
 from catchment.views import reading
 from catchment.views.hosts import elsewhere
 from catchment.views.resolver import Settings
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 MOST_BYTES = 20_000_000
 _CHUNK = 1 << 20
+_SHOWN_PIXELS = 1_600
 _EMBEDS = (LinkKind.EMBED, LinkKind.CANVAS)
 
 
@@ -43,22 +46,44 @@ def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, e
     Raises NotFound, also if the file is missing, larger than `MOST_BYTES`, neither a picture nor a PDF, or on another host.
     """
     shown = ledger.library.document(document, mentions=0)
-    missing = NotFound(f"document {document}: has no such picture or PDF")
-    item = shown.item if embed is None else _embedded(ledger, shown, embed)
-    root = _root(ledger, settings, shown.source)
-    if root is None and (host := elsewhere(home, shown.source)):
-        raise NotFound(f"document {document}: its file is on {host}; open it there")
-    if embed is None and PART in shown.item:
+    if embed is None:
+        return _served(*own_file(home, ledger, settings, shown, MOST_BYTES), _missing(document))
+    item, root = _embedded(ledger, shown, embed), _root(ledger, settings, shown.source)
+    if item is None or root is None or reading.file_kind(item) is None:
+        raise _missing(document)
+    return _served(item.rpartition("/")[2], _read(root, item, MOST_BYTES, _missing(document)), _missing(document))
+
+
+def own_file(home: Home, ledger: Ledger, settings: Settings, shown: Shown, most_bytes: int) -> tuple[str, bytes]:
+    """Return name and content of the file of a document on this machine, with at most one byte more than `most_bytes`.
+
+    An attached file comes from the raw content. Reads only below the folder of a source with consent, and follows no links.
+    Raises NotFound, also if the file is on another host.
+    """
+    if PART in shown.item:
         if (raw := _in_raw_content(home, ledger, shown, RawStore.get)) is None:
-            raise NotFound(f"document {document}: its file is not kept here; open it in its message")
-        return _served(raw.name, raw.data, missing)
-    if item is None or root is None or PART in item or reading.file_kind(item) is None:
-        raise missing
-    try:
-        data = _read(root, item)
-    except OSError as error:
-        raise missing from error
-    return _served(item.rpartition("/")[2], data, missing)
+            raise NotFound(f"document {shown.document}: its file is not kept here; open it in its message")
+        return raw.name, raw.data
+    if (root := _root(ledger, settings, shown.source)) is None:
+        if host := elsewhere(home, shown.source):
+            raise NotFound(f"document {shown.document}: its file is on {host}; open it there")
+        raise _missing(shown.document)
+    return shown.item.rpartition("/")[2], _read(root, shown.item, most_bytes, _missing(shown.document))
+
+
+def _missing(document: int) -> NotFound:
+    return NotFound(f"document {document}: has no such picture or PDF")
+
+
+def drawn_page(home: Home, ledger: Ledger, settings: Settings, document: int, page: int) -> bytes:
+    """Return a recognized page of a document as a PNG, upright. A parser process draws it. Raises NotFound or ItemError."""
+    shown = ledger.library.document(document, mentions=0)
+    read = ledger.recognition.texts({shown.content_hash}).get(shown.content_hash, {}).get(page)
+    if read is None:
+        raise NotFound(f"document {document}: page {page} has no recognized text")
+    _, data = own_file(home, ledger, settings, shown, MOST_BYTES)
+    with ParserPool(1) as pool:
+        return pool.call(Limits(), page_picture, data, shown.content.media_type, page, read.turn, _SHOWN_PIXELS)
 
 
 def keeps_file(home: Home, ledger: Ledger, shown: Shown) -> bool:
@@ -95,8 +120,11 @@ def _root(ledger: Ledger, settings: Settings, source: str) -> Path | None:
     return root if isinstance(root, Path) else None
 
 
-def _read(root: Path, path: str) -> bytes:
-    """Return the content of a file; one byte more than the maximum if it is larger. Raises OSError."""
-    handle = open_below(open_folder(root), path)
+def _read(root: Path, path: str, most_bytes: int, missing: NotFound) -> bytes:
+    """Return the content of a file; one byte more than the maximum if it is larger."""
+    try:
+        handle = open_below(open_folder(root), path)
+    except OSError as error:
+        raise missing from error
     with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
-        return b"" if os.fstat(handle).st_size > MOST_BYTES else file.read(MOST_BYTES + 1)
+        return file.read(most_bytes + 1)

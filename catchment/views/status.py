@@ -13,6 +13,7 @@ from catchment.views.hosts import HostStanding
 from catchment.views.sources import SourceStanding
 from catchment.views.telemetry.incidents import IncidentView
 from catchment.views.throttling import HostStatus
+from catchment.views.work.recognition import RecognitionStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Overview:
         failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
         sentence: Whether all is well, or the worst incident.
         meaning: How far the embeddings are. None before the first source, as the fields below.
+        recognition: How far the recognition of text on pictures is.
         incidents: The open incidents; none while Catchment is stopped, because the page judges them.
         problems: The problems of sources, hosts and sinks now, worst first; also while Catchment is stopped.
         raw_bytes: Size of the raw content that is kept.
@@ -57,6 +59,7 @@ class Overview:
     checked: datetime | None
     sentence: str
     meaning: MeaningStatus | None = None
+    recognition: RecognitionStatus | None = None
     sources: tuple[SourceStanding, ...] = ()
     hosts: tuple[HostStatus, ...] = ()
     sinks: tuple[SinkRow, ...] = ()

@@ -204,6 +204,8 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
         facts.append(f"and {render.count(hit.alike - 1, 'more message')} of this conversation")
     if hit.lexical_rank is None and hit.semantic_rank is not None:
         facts.append("by meaning")
+    if hit.is_recognized:
+        facts.append("recognized")
     title = render.clean(hit.title) or "(no title)"
     render.say(f"{render.paint(title, 'bold')}  {render.paint(str(hit.document), 'dim')}")
     render.say(f"  {render.paint(render.clean(' · '.join(facts)), 'dim')}")

@@ -127,9 +127,10 @@ def _print(server: Running | None, overview: Overview) -> None:
         load = health.worker(now, worker, now)
         text = "; ".join(filter(None, (f"Worker: {load.message}", load.remedy)))
         render.say(render.paint(render.clean(text), "yellow") if load.remedy else text)
-    if overview.meaning and overview.meaning.total:
-        text = render.clean(overview.meaning)
-        render.say(f"{text[0].upper()}{text[1:]}")
+    for progress in (overview.meaning, overview.recognition):
+        if progress and progress.total:
+            text = render.clean(progress)
+            render.say(f"{text[0].upper()}{text[1:]}")
     if overview.raw_bytes:
         render.say(f"Raw content: {render.size(overview.raw_bytes)}")
     if server and (failed := overview.failed_checks):

@@ -11,6 +11,7 @@ from catchment.errors import BadInput, CatchmentError
 from catchment.ledger import OFF, Ledger
 from catchment.search.meaning import choice, meaning_status
 from catchment.sync import supply
+from catchment.views.work.recognition import AUTOMATIC
 from deployments.actions import sinks
 from deployments.actions.desk import Desk
 from deployments.server.running import kept_down, running
@@ -31,11 +32,32 @@ def choose_model(desk: Desk, setting: str, actor: str, reason: str = "") -> bool
         ledger.embeddings.setting = setting
         ledger.history.note("model chosen", actor, reason, fact=setting)
     meaning_status.record(desk.home, "")
-    if setting == OFF or (server := running(desk.home)) is None:
-        return True
-    from deployments.runs.runs import start_embedding
+    return setting == OFF or _start(desk, "embed")
 
-    return start_embedding(server)
+
+def choose_recognition(desk: Desk, setting: str, actor: str, reason: str = "") -> bool:
+    """Choose whether text on pictures is recognized: `auto`, `off`, or Tesseract's names of languages, such as `deu+eng`.
+
+    Return False if no run can be requested because the deployment `recognize` is paused. Raises BadInput for a language that
+    is not installed.
+    """
+    from catchment.content.pictures import tesseract
+
+    missing = [] if setting in (AUTOMATIC, OFF) else sorted({*setting.split("+")} - tesseract.installed())
+    if missing:
+        raise BadInput(f"{missing[0]}: not a language that Tesseract has here; `tesseract --list-langs` lists them")
+    with desk.writing() as ledger:
+        ledger.recognition.setting = setting
+        ledger.history.note("recognition chosen", actor, reason, fact=setting)
+    return setting == OFF or _start(desk, "recognize")
+
+
+def _start(desk: Desk, flow: str) -> bool:
+    if (server := running(desk.home)) is None:
+        return True
+    from deployments.runs.runs import start_background
+
+    return start_background(server, flow)
 
 
 def erase_history(desk: Desk, before: datetime, actor: str, reason: str = "") -> int:

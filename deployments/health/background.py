@@ -1,4 +1,4 @@
-"""The work that belongs to no source: whether its last run succeeded, and the progress of the embeddings.
+"""The work that belongs to no source: whether its last run succeeded, and the progress of embeddings and recognition.
 
 Separate from `checks`, because both halves of `catchment check` report it.
 """
@@ -10,6 +10,7 @@ from catchment.runtime.home import Home
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.telemetry.incidents import Condition
 from catchment.views import health
+from catchment.views.work.recognition import RecognitionStatus
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.planned import own_queues
@@ -19,16 +20,17 @@ _STARTED = ("RUNNING", "COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
 def examine(home: Home, state: Running | None = None) -> list[Condition]:
-    """Check the embeddings, the sinks and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
-    embed = upkeep = ""
+    """Check embeddings, recognition, sinks and, if the server runs, the last runs of their flows. Raises TryAgain."""
+    embed = recognize = upkeep = ""
     if state is not None:
         with api(state) as client:
-            embed, upkeep = _failure(client, home, "embed"), _failure(client, home, "upkeep")
+            embed, recognize, upkeep = (_failure(client, home, tag) for tag in ("embed", "recognize", "upkeep"))
     findings = [health.upkeep(upkeep)] if upkeep else []
 
     def of_ledger(ledger: Ledger) -> list[Condition]:
         sinks = [health.sink(sink, ledger.now()) for sink in ledger.outbox.all()]
-        return [health.embeddings(MeaningStatus.read(home, ledger), embed), *sinks]
+        pages = health.recognition(RecognitionStatus.read(ledger), recognize)
+        return [health.embeddings(MeaningStatus.read(home, ledger), embed), pages, *sinks]
 
     return findings + Ledger.ask(home, of_ledger, list[Condition]())
 

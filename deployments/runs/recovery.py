@@ -30,7 +30,7 @@ _PAUSES = (0, 15, 60, 240)
 """Seconds until the next run after the first, second, … crash in a row. A missing resource, such as memory, may return."""
 GIVEN_UP_AFTER = len(_PAUSES) + 1
 """Consecutive crashes after which a deployment is not resumed; only its schedule or the user starts it then."""
-_RESUMED = ("source", "embed", "upkeep")
+_RESUMED = ("source", "embed", "recognize", "upkeep")
 """Tags of the deployments that are resumed: those of Catchment."""
 
 _PAGE = 200
@@ -69,7 +69,7 @@ class Executed:
 class CrashedSource:
     """A source after a crash of its latest run: its deployment's name, the run, and whether another run was requested.
 
-    Also for `embed` and `upkeep`, which belong to no source.
+    Also for `embed`, `recognize` and `upkeep`, which belong to no source.
     """
 
     name: str

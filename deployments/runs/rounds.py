@@ -31,8 +31,8 @@ from deployments.runs.state_tags import mark
 from deployments.server.planned import read_report
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourcesFile
+from tasks.background_work import request_embedding, request_recognition
 from tasks.coalesce import request_once
-from tasks.embed import request_embedding
 from tasks.run_states import COALESCED, COMPLETED, INTERRUPTED, SKIPPED
 from tasks.source_events import emit
 
@@ -96,7 +96,7 @@ class RecoveryRounds:
                 await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
-                await self._request_embeddings()
+                await self._request_background()
                 with self._postponed():
                     await asyncio.to_thread(deploy_sinks, self.home)
             if is_resumed:
@@ -180,11 +180,13 @@ class RecoveryRounds:
                 for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
                     self.warn(str(source))
 
-    async def _request_embeddings(self) -> None:
-        """Request the embeddings that an earlier program or an interrupted run left out."""
+    async def _request_background(self) -> None:
+        """Request the embeddings and texts of pictures that an earlier program or an interrupted run left out."""
         with self._postponed():
             if await asyncio.to_thread(Ledger.ask, self.home, may_lack_embeddings, False):
                 await request_embedding()
+            if await asyncio.to_thread(Ledger.ask, self.home, lambda ledger: ledger.recognition.needs_run(), False):
+                await request_recognition()
 
     async def _supply_sinks(self) -> None:
         """Request deliveries that no sync requested: after an undo, a revocation, a failure or a restart."""

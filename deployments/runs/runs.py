@@ -105,13 +105,13 @@ def drop_waiting(running: Running, kind: str, name: str) -> None:
                 client.delete(f"/flow_runs/{run['id']}")
 
 
-def start_embedding(running: Running) -> bool:
-    """Request a run of `embed` now. Returns whether its deployment exists and is not paused."""
+def start_background(running: Running, flow: str) -> bool:
+    """Request a run of `embed` or `recognize` now. Returns whether its deployment exists and is not paused."""
     with api(running) as client:
-        deployment = deployment_named(client, "embed", shipped_name(Home.default(), "embed"))
+        deployment = deployment_named(client, flow, shipped_name(Home.default(), flow))
         if deployment is None or deployment["paused"]:
             return False
-        request_run(client, deployment["id"], "embed: waiting")
+        request_run(client, deployment["id"], f"{flow}: waiting")
         return True
 
 

@@ -13,7 +13,7 @@ from catchment.settings import ResourceChanges, SourceSettings
 from connectors import connector_class, kinds
 
 _SYNC = "sync-"
-_EMBED = "embed"
+_BACKGROUND = ("embed", "recognize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Profile:
 
 def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, Any]) -> Profile:
     """Return the profile of a run of this flow. The source's settings have precedence over the job variables."""
-    if flow == _EMBED:
+    if flow in _BACKGROUND:
         return Profile(flow, 1, Priority.LOW, is_background=True)
     kind = flow.removeprefix(_SYNC)
     if not flow.startswith(_SYNC) or kind not in kinds():

@@ -49,7 +49,7 @@ from deployments.supervisor.sweep import Sweep
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = FILES / "prefect.yaml"
-_SHIPPED_NAMES = ("upkeep", "embed")
+_SHIPPED_NAMES = ("upkeep", "embed", "recognize")
 """Its deployments that every home gets. Their flows have the same names."""
 _RUNS_END_SECONDS = 18.0
 """Time for the worker to stop: it gives its runs 12 s, and then records their states."""

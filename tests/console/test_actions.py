@@ -260,6 +260,9 @@ ACTIONS = {
     "backups.restore": Action(_restore, "restored", needs_server=False),
     "hosts.take_out": Action(_take_out, "host left"),
     "library.choose_model": Action(lambda desk: library.choose_model(desk, "off", WHO, WHY), "model chosen"),
+    "library.choose_recognition": Action(
+        lambda desk: library.choose_recognition(desk, "off", WHO, WHY), "recognition chosen"
+    ),
     "library.erase_history": Action(_erase, "history erased"),
     "library.replace_key": Action(lambda desk: library.replace_key(desk, WHO, WHY), "audit key replaced"),
     "library.adopt": Action(lambda desk: library.adopt(desk, WHO, WHY), "ledger adopted"),

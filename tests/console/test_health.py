@@ -54,7 +54,19 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
     response = cli("health", "--json")
     assert response.code == 0
     assert verdicts(response) == dict.fromkeys(
-        ["disk", "ledger", "server", "scheduler", "worker", "embeddings", "web", "watcher", "source notes"], "ok"
+        [
+            "disk",
+            "ledger",
+            "server",
+            "scheduler",
+            "worker",
+            "embeddings",
+            "recognition",
+            "web",
+            "watcher",
+            "source notes",
+        ],
+        "ok",
     )
     assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "FINDING"]
 
@@ -70,7 +82,14 @@ def test_error_in_the_settings_of_messages_fails_the_check(cli: Cli, server: Sta
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:
     response = cli("health", "--json")
     assert (response.code, response.json["verdict"]) == (1, "fail")
-    expected = {"disk": "ok", "ledger": "ok", "server": "fail", "embeddings": "ok", "source notes": "ok"}
+    expected = {
+        "disk": "ok",
+        "ledger": "ok",
+        "server": "fail",
+        "embeddings": "ok",
+        "recognition": "ok",
+        "source notes": "ok",
+    }
     assert verdicts(response) == expected
     assert "catchment up --detach" in cli("health").out
 

@@ -37,7 +37,7 @@ from web.warm_library import WarmLibrary
 
 PORT, TOKEN = 8000, "the token"
 DESCRIBED: dict[str, Any] = json.loads(DESCRIPTION.read_text())
-ONLY_PAGE = {"page"}
+ONLY_PAGE = {"page", "q"}
 """Parameters that change the page and not its view."""
 SAMPLES = {
     "/overview": "/overview",

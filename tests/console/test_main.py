@@ -161,6 +161,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "web",
             "logs",
             "model",
+            "recognition",
             "health",
             "doctor",
             "check",

@@ -179,6 +179,8 @@ def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
             return {"name": "barn", "confirm": "barn"}, "host left"
         case "library.choose_model":
             return {"setting": "off"}, "model chosen"
+        case "library.choose_recognition":
+            return {"setting": "off"}, "recognition chosen"
         case "sinks.add":
             place = desk.home.path.parent / "copy"
             return {"kind": "folder", "place": str(place), "name": "copy", "password": ""}, "sink added"

@@ -104,6 +104,7 @@ ALONE = {
     "throttle history": "its events have no page",
     "vault report": "has no page",
     "model": "its parts are in /overview",
+    "recognition": "its parts are in /overview",
 }
 """The commands without a counterpart, and why."""
 

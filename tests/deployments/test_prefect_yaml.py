@@ -47,6 +47,7 @@ def test_shipped_prefect_yaml_defines_its_deployments() -> None:
     assert [(one.flow, one.name) for one in defined] == [
         ("upkeep", "upkeep"),
         ("embed", "embed"),
+        ("recognize", "recognize"),
         ("sync-obsidian", "example"),
     ]
 
@@ -67,7 +68,7 @@ def test_deploy_does_not_import_prefect(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, cwd=_PROJECT, env=environment, capture_output=True, text=True, check=False)
-    assert result.stdout == "['upkeep', 'embed', 'sync-obsidian']\n", result.stderr
+    assert result.stdout == "['upkeep', 'embed', 'recognize', 'sync-obsidian']\n", result.stderr
 
 
 def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:

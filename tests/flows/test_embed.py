@@ -19,7 +19,7 @@ from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
 from flows.embed import embed
 from tasks import activity
-from tasks import embed as tasks_embed
+from tasks import background_work as tasks_embed
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 

@@ -19,6 +19,7 @@ from flows.github import sync_github
 from flows.imap import sync_imap
 from flows.local_files import sync_local_files
 from flows.obsidian import sync_obsidian
+from flows.recognize import recognize
 from flows.upkeep import upkeep
 from flows.web import sync_web
 from tests.deployments.standin_flow import sync_standin
@@ -33,6 +34,7 @@ def flow_files() -> Mapping[Path, str]:
         for flow in (
             deliver,
             embed,
+            recognize,
             sync_github,
             sync_imap,
             sync_local_files,

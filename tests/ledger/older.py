@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+BEFORE_0014 = ("DROP TABLE page_texts", "ALTER TABLE search_model DROP COLUMN recognition")
+"""The statements that turn a present ledger into one of 0013."""
 BEFORE_0009 = (
+    *BEFORE_0014,
     "DROP INDEX syncs_continuing",
     "DROP INDEX syncs_undoing",
     "ALTER TABLE syncs DROP COLUMN continues",

@@ -15,6 +15,7 @@ from catchment.ledger.db.folding import fold
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.word_index import INDEXES
 from catchment.model import Entity, EntityKind
+from tests.ledger.older import BEFORE_0014
 from tests.ledger.test_search import ask, found, put
 from tests.ledger.world import World
 
@@ -166,7 +167,8 @@ def test_library_with_joined_scripts_is_migrated_from_its_texts(world: World) ->
                 "CREATE OR REPLACE FUNCTION fold(value TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT"
                 " AS $$ SELECT lower(value) $$"
             )
-        writing.connection.exec_driver_sql("UPDATE revision SET version_num = '0011'")
+        for statement in (*BEFORE_0014, "UPDATE revision SET version_num = '0011'"):
+            writing.connection.exec_driver_sql(statement)
     world.ledger.close()
     with closing(Ledger.open(world.url, clock=world.clock)) as ledger:
         migrated = World(world.url, world.clock, ledger)

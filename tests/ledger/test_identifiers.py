@@ -11,7 +11,7 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.word_parts import parts, pieces_of
-from tests.ledger.older import BEFORE_0009
+from tests.ledger.older import BEFORE_0009, BEFORE_0014
 from tests.ledger.test_search import ask, found, put
 from tests.ledger.world import Clock, World
 
@@ -80,7 +80,8 @@ def test_words_with_markup_of_an_earlier_library_are_found(world: World) -> None
     with world.ledger._store.write() as writing:
         for table in (word_parts.CHUNKS, word_parts.DOCUMENTS):
             word_parts.clear(writing, table)
-        writing.connection.exec_driver_sql("UPDATE revision SET version_num = '0012'")
+        for statement in (*BEFORE_0014, "UPDATE revision SET version_num = '0012'"):
+            writing.connection.exec_driver_sql(statement)
     world.ledger.close()
     with closing(Ledger.open(world.url, clock=world.clock)) as ledger:
         migrated = World(world.url, world.clock, ledger)

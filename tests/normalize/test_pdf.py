@@ -145,7 +145,7 @@ def test_damaged_compressed_page_is_read_up_to_the_damage() -> None:
 
 _IMAGE = b"q 400 0 0 600 72 72 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q"
 _FORM = b"q 400 0 0 600 72 72 cm /X1 Do Q"
-_SCANNED = "pages without text (scanned pages need text recognition, which is off): "
+_SCANNED = "pages whose text is a picture and not recognized yet: "
 
 
 def _replaced(first: bytes, second: bytes, third: bytes) -> bytes:
@@ -172,7 +172,7 @@ def _replaced(first: bytes, second: bytes, third: bytes) -> bytes:
         ((_FORM, b"", b""), (_SCANNED + "1",)),
         ((b"", b"0 0 m 9 9 l S", b" "), ()),
         ((b"", b"BT /F1 12 Tf 72 700 Td (second) Tj ET " + _IMAGE, b""), ()),
-        ((_IMAGE, _IMAGE, _IMAGE), ("no text found; scanned pages need text recognition, which is off",)),
+        ((_IMAGE, _IMAGE, _IMAGE), (_SCANNED + "1-3",)),
     ],
     ids=["images", "image within a form", "no image", "image beside text", "only images"],
 )

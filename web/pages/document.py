@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode, urlsplit
 
+from anyio import CapacityLimiter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
-from catchment.model import PART
+from catchment.model import PART, RECOGNIZED, PlacedWord
+from catchment.search.language import parse_words, without_filters
+from catchment.search.present import marks, pattern
 from catchment.search.results import Hit
 from catchment.views.documents import DocumentView
 from catchment.views.hosts import elsewhere
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
-from catchment.views.served_files import ServedFile, keeps_file, served_file
+from catchment.views.served_files import ServedFile, drawn_page, keeps_file, served_file
 from catchment.views.versions import versions
 from catchment.views.versions.versions import DocumentDiff, DocumentHistory
 from web import rendering, template_filters
@@ -32,6 +36,7 @@ _NEAREST = 8
 _LISTED = 100
 """Links of one kind that are listed."""
 _MOST_VERSIONS = 100
+_MOST_SCANS = 20
 _MOST_LINES = 1_000
 """Lines of a diff that are shown."""
 _MOST_HTML = 36_000
@@ -61,6 +66,24 @@ def file_route(library: WarmLibrary) -> Route:
     return Route("/documents/{document:number}/file", show)
 
 
+def page_route(library: WarmLibrary) -> Route:
+    """Return the route of the pictures of recognized pages. One is drawn at a time."""
+    alone = CapacityLimiter(1)
+
+    async def show(request: Request) -> Response:
+        document, page = request.path_params["document"], request.path_params["page"]
+        try:
+            async with alone:
+                data = await library.read(
+                    lambda: drawn_page(library.home, library.ledger, library.settings, document, page)
+                )
+        except CatchmentError as failure:
+            return error(status_of(failure), str(failure))
+        return _response(ServedFile(f"{page}.png", "image/png", data))
+
+    return Route("/documents/{document:number}/pages/{page:number}", show)
+
+
 def _response(file: ServedFile) -> Response:
     plain = _UNSAFE.sub("_", file.name)
     headers = {
@@ -80,6 +103,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     host = elsewhere(library.home, shown.source) if view.file else None
     is_lost = view.file is not None and PART in shown.item and not keeps_file(library.home, library.ledger, shown)
     has_file = view.file is not None and not host and not is_lost
+    scans = _scans(library, shown, parameters.get("q", "")) if has_file else []
     related_documents = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
         "reading": view,
@@ -92,6 +116,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "host": host,
         "is_lost": is_lost,
         "is_picture": view.file is FileKind.PICTURE and has_file,
+        "scans": scans,
         "related": {
             title: (documents[:_LISTED], len(documents)) for title, documents in related_documents.items() if documents
         },
@@ -174,6 +199,21 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
     except MeaningOff as unavailable:
         return [], str(unavailable)
     return [hit for hit in hits if hit.document not in shown_documents], None
+
+
+def _scans(library: WarmLibrary, shown: Shown, query: str) -> list[tuple[int, list[PlacedWord]]]:
+    """Return the first recognized pages of a document, each with its words that match the words of a query."""
+    if RECOGNIZED not in shown.content.properties:
+        return []
+    pages = library.ledger.recognition.texts({shown.content_hash}).get(shown.content_hash, {})
+    patterns = [
+        pattern(replace(term, prefix=True)) for terms in parse_words(without_filters(query)).wanted for term in terms
+    ]
+    return [
+        (number, [word for word in page.words if marks(word.text, patterns, ())])
+        for number, page in sorted(pages.items())
+        if page.text
+    ][:_MOST_SCANS]
 
 
 def _opener(shown: Shown) -> tuple[str, str] | None:

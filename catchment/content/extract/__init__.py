@@ -12,9 +12,9 @@ from catchment.content.extract.chunks import chunks
 from catchment.content.extract.prose import mask
 from catchment.content.normalize import markup
 from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
-from catchment.model import Document, Entity, Extraction, Link, LinkKind
+from catchment.model import GUESSED, RECOGNIZED, Document, Entity, Extraction, Link, LinkKind
 
-EXTRACTOR = "8"
+EXTRACTOR = "9"
 """The version of the extractor. It changes when the extraction or the indexed names of any document change."""
 
 
@@ -55,6 +55,8 @@ def extract(document: Document) -> Extraction:
         passages = code.passages(text, definitions)
     else:
         passages = (mail.passages if document.media_type == MAIL else chunks)(text, headings)
+    if RECOGNIZED in fields and "pages" not in fields[RECOGNIZED]:
+        passages = tuple(passage._replace(heading=GUESSED) for passage in passages)
     return Extraction(passages, tuple(links), tuple(entities))
 
 

@@ -6,7 +6,9 @@ that reads only notes stays small.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from catchment.content.normalize import tex
 from catchment.content.normalize.decode import declared_encoding, decode
@@ -16,11 +18,11 @@ from catchment.content.normalize.markdown import markdown
 from catchment.content.normalize.markup import KINDS, as_markdown, headings, without_code
 from catchment.content.normalize.titles import declared_title, title_of
 from catchment.errors import ParseError, Skipped, SkipReason
-from catchment.model import SUMMARY_END, Document, RawContent
+from catchment.model import SUMMARY_END, Document, PageText, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "12"
+NORMALIZER = "13"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _GZIP = "application/gzip"
@@ -28,9 +30,9 @@ _MAX_DEPTH = 2
 """Levels of gzip files in each other that are unpacked."""
 
 
-def normalize(raw: RawContent) -> Document:
+def normalize(raw: RawContent, recognized: Mapping[int, PageText] = MappingProxyType({})) -> Document:
     """Read content into a document. The same bytes with the same type of name and address always give the same document, except
-    that a page has no date in the future.
+    that a page has no date in the future. `recognized`: the text on the pictures of its pages, by number.
 
     Ignores `title`, `modified` and `metadata`: they belong to the item, and several items may share a content. Raises
     ParseError if the content is damaged or encrypted, ResourceExhausted for a decompression bomb, and Skipped (unsupported)
@@ -38,7 +40,7 @@ def normalize(raw: RawContent) -> Document:
     """
     if raw.summary:
         return _with_summary(raw)
-    return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address)
+    return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address, recognized)
 
 
 def kind_of(raw: RawContent) -> str:
@@ -78,7 +80,14 @@ def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str]:
     return data, kind
 
 
-def _read(data: bytes, name: str, hint: str | None, encoding: str | None, address: str) -> Document:
+def _read(
+    data: bytes,
+    name: str,
+    hint: str | None,
+    encoding: str | None,
+    address: str,
+    recognized: Mapping[int, PageText] = MappingProxyType({}),
+) -> Document:
     data, kind = _unpacked(data, name, hint)
     reader = READERS.get(kind)
     if reader is None:
@@ -101,10 +110,10 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, addres
             from catchment.content.normalize.html import html
 
             return html(data, kind, encoding=encoding)
-    return _structured(data, kind, reader)
+    return _structured(data, kind, reader, recognized)
 
 
-def _structured(data: bytes, kind: str, reader: Reader) -> Document:
+def _structured(data: bytes, kind: str, reader: Reader, recognized: Mapping[int, PageText]) -> Document:
     """Read with the module of the reader, imported here on first use."""
     match reader:
         case Reader.MAIL:
@@ -126,14 +135,14 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
         case Reader.IMAGE:
             from catchment.content.normalize.images import image
 
-            return image(data, kind)
+            return image(data, kind, recognized)
         case Reader.ARCHIVE:
             from catchment.content.normalize.archives import archive
 
             return archive(data, kind)
     from catchment.content.normalize.office import office
 
-    return office(data, kind)
+    return office(data, kind, recognized)
 
 
 def _text(data: bytes, kind: str, *declared: str | None) -> Document:

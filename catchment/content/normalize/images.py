@@ -1,4 +1,4 @@
-"""Read the size, date and embedded text of images. No text recognition.
+"""Read the size, date and embedded text of images. Text on a picture is recognized later, as a page of its own.
 
 Embedded text is the text of an SVG, the text chunks of a PNG with the diagram that draw.io stores there, and XMP in any format
 (ISO 16684-1).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from html import escape, unescape
 from typing import Any
@@ -17,9 +17,11 @@ from urllib.parse import unquote
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.exchange import diagrams
 from catchment.content.normalize.html import fragment
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.packages import tree
+from catchment.content.pictures.drawing import MOST_PIXELS, count_pages
 from catchment.errors import ParseError, ResourceExhausted
-from catchment.model import Document, time_of
+from catchment.model import RECOGNIZED, Document, PageText, time_of
 
 _EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
@@ -40,33 +42,59 @@ _PNG_WORDS = {
     "mxfile": "diagram",
 }
 _MAX_CHUNKS = 10_000
+_LEAST_SIDE = 120
+_DRAWABLE = frozenset(f"image/{kind}" for kind in ("png", "jpeg", "gif", "bmp", "webp", "tiff", "heic", "avif"))
 _SVG_SIZE = re.compile(r"<svg\b[^>]*")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-def image(data: bytes, media_type: str) -> Document:
-    """Read an image into a document. Raises ParseError if the file ends before the fields with its size."""
+def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> Document:
+    """Read an image into a document. `recognized`: the text on its pages, of which only a TIFF has several.
+
+    Raises ParseError if the file ends before the fields with its size, or its picture cannot be read, and ResourceExhausted if
+    it is larger than `MOST_PIXELS`.
+    """
     if media_type == "image/svg+xml":
         return _drawing(data)
     measure = _MEASURES.get(media_type)
     size = measure(data) if measure else None
     if measure and size is None:
         raise ParseError("the image is damaged or truncated; fetch or export it again")
+    if size and size[0] * size[1] > MOST_PIXELS:
+        raise ResourceExhausted(f"the picture has {size[0]:,} × {size[1]:,} pixels; make it smaller")
+    if failed := [page.problem for page in recognized.values() if page.problem]:
+        raise ParseError(failed[0])
     properties: dict[str, Any] = {"height": size[1], "width": size[0]} if size else {}
     words = _png_words(data) if media_type == "image/png" else {}
     words |= _xmp(data)
     if "keywords" in words:
         properties["keywords"] = words["keywords"].split("\n")
     diagram, warnings = _diagram(words.get("diagram", ""))
+    pages = _pages(data, media_type, size)
+    read = [recognized[page] for page in pages if page in recognized and recognized[page].text]
+    if read:
+        properties[RECOGNIZED] = {"confidence": round(sum(page.confidence for page in read) / len(read), 2)}
+    written = "\n\n".join(page.text for page in read)
     return Document(
-        text="\n\n".join(filter(None, (words.get("description", ""), diagram))),
+        text="\n\n".join(filter(None, (words.get("description", ""), diagram, written))),
         media_type=media_type,
         title=words.get("title"),
         author=words.get("author"),
         created=_time_of_capture(data),
-        properties=properties,
+        language=language(written) if written else None,
+        properties=dict(sorted(properties.items())),
         warnings=warnings,
+        pictures=tuple(page for page in pages if page not in recognized),
     )
+
+
+def _pages(data: bytes, media_type: str, size: tuple[int, int] | None) -> range:
+    """Return the numbers of the pages with a picture on which text may be legible. Icons and buttons are too small."""
+    if media_type not in _DRAWABLE or (size and (min(size) < _LEAST_SIDE or max(size) < 2 * _LEAST_SIDE)):
+        return range(0)
+    if media_type != "image/tiff":
+        return range(1, 2)
+    return range(1, count_pages(data) + 1)
 
 
 def _diagram(written: str) -> tuple[str, tuple[str, ...]]:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0013"
+REVISION = "0014"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -421,6 +421,24 @@ contents = Table(
 )
 Index("contents_by_type", contents.c.media_type, contents.c.language)
 
+page_texts = Table(
+    "page_texts",
+    metadata,
+    Column("content_hash", Text, primary_key=True),
+    Column("page", _Number, primary_key=True, autoincrement=False),
+    Column("waits", Boolean(create_constraint=False), nullable=False),
+    Column("picture", Text),
+    Column("recognizer", Text),
+    Column("text", Text),
+    Column("confidence", Float),
+    Column("turn", Integer),
+    Column("words", Text),
+    Column("problem", Text),
+    sqlite_with_rowid=False,
+)
+_partial("page_texts_waiting", page_texts.c.page, page_texts.c.content_hash, where="waits")
+_partial("page_texts_by_picture", page_texts.c.picture, where="picture IS NOT NULL")
+
 chunks = Table(
     "chunks",
     metadata,
@@ -447,6 +465,7 @@ search_model = Table(
     _id(),
     Column("setting", Text, nullable=False),
     Column("space_id", ForeignKey("spaces.id")),
+    Column("recognition", Text, nullable=False, server_default="auto"),
 )
 
 embeddings = Table(

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from catchment.ledger.db.schema import chunks, contents, embeddings, metadata, sources
+from catchment.ledger.db.schema import chunks, contents, embeddings, metadata, page_texts, sources
 
 _SOURCES = "SELECT id FROM {base}.sources WHERE name IN (SELECT name FROM visible_names)"
 _OF_CONTENT = f"""EXISTS (SELECT 1 FROM {{base}}.documents AS owner WHERE owner.content_id = {{table}}.{{column}}
@@ -22,6 +22,8 @@ _OF_FORMER = f"""EXISTS (SELECT 1 FROM {{base}}.formers AS owner WHERE owner.con
     AND owner.source_id IN ({_SOURCES}))"""
 _OF_DOCUMENT = f"""EXISTS (SELECT 1 FROM {{base}}.documents AS owner WHERE owner.id = {{table}}.document_id
     AND owner.removed_at IS NULL AND owner.source_id IN ({_SOURCES}))"""
+_OF_HASH = f"""EXISTS (SELECT 1 FROM {{base}}.contents JOIN {{base}}.documents AS owner ON owner.content_id = contents.id
+    WHERE contents.hash = {{table}}.content_hash AND owner.removed_at IS NULL AND owner.source_id IN ({_SOURCES}))"""
 _CONTENT_COLUMNS = {contents: "id", chunks: "content_id", embeddings: "content_id"}
 
 
@@ -50,6 +52,7 @@ def _views(base: str) -> list[str]:
     conditions |= {table: "source_id IN ({sources})" for table in metadata.tables.values() if "source_id" in table.c}
     conditions |= {table: _OF_DOCUMENT for table in metadata.tables.values() if "document_id" in table.c}
     conditions |= dict.fromkeys(_CONTENT_COLUMNS, _OF_CONTENT) | {contents: f"({_OF_CONTENT} OR {_OF_FORMER})"}
+    conditions[page_texts] = _OF_HASH
     return [
         f"CREATE TEMPORARY VIEW {table.name} AS SELECT * FROM {base}.{table.name} WHERE "
         + condition.format(

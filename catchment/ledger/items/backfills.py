@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, exists, func, insert, not_, select, true, update
 
-from catchment.errors import NotFound, Refused, SkipReason
+from catchment.errors import NotFound, Refused
 from catchment.ledger.db.database import (
     AnyRow,
     Reading,
@@ -31,10 +31,7 @@ from catchment.ledger.db.database import (
 from catchment.ledger.db.job_states import (
     CANCELLED,
     LAST_DUE,
-    PENDING,
     QUARANTINED,
-    SKIPPED,
-    SUCCEEDED,
     UNFINISHED,
     states,
 )
@@ -42,12 +39,12 @@ from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
 from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import backfills, contents, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
-from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
+from catchment.ledger.items.matching import BACKFILL_CANCELLED
 from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.endings import WAITING, end
 from catchment.ledger.jobs.quarantine import release
-from catchment.ledger.jobs.repeats import NewJob, add
-from catchment.ledger.library import embeddings
+from catchment.ledger.jobs.repeats import can_be_repeated, repeat
+from catchment.ledger.library import embeddings, page_texts
 from catchment.model import Item, JobState, ReplayStage
 from catchment.records.standing import ListPage
 
@@ -55,6 +52,9 @@ _AT_ONCE = 5_000
 _MOST_QUARANTINED = 20
 _LARGEST = 10
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+WITHOUT_JOBS = frozenset({ReplayStage.RECOGNIZE, ReplayStage.EMBED})
+"""The stages whose work the flows of the same names do."""
 
 Readable = Callable[[Mapping[int, Item]], Collection[int]]
 """Returns the IDs of the items among these that can be read now."""
@@ -85,7 +85,7 @@ class BackfillSelection:
 
     def overlaps(self, other: BackfillSelection) -> bool:
         """Return whether both add jobs of the same kind (of a period of the source, or replays) and may mean the same items."""
-        if self.is_window != other.is_window or ReplayStage.EMBED in (self.stage, other.stage):
+        if self.is_window != other.is_window or {self.stage, other.stage} & WITHOUT_JOBS:
             return False
         (begin, end_), (its_begin, its_end) = self.window, other.window
         shares_items = self.items is None or other.items is None or not set(self.items).isdisjoint(other.items)
@@ -164,7 +164,7 @@ class Backfill:
 
     @property
     def done(self) -> int:
-        """Number of finished jobs, or of items whose embeddings were deleted to be made anew.
+        """Number of finished jobs, or of items whose pictures or embeddings another flow reads anew.
 
         Jobs that ended with a cancelled backfill do not count.
         """
@@ -175,7 +175,7 @@ class Backfill:
     @property
     def total(self) -> int:
         """Number of jobs, as planned until all are known."""
-        has_jobs = self.selection.stage is not ReplayStage.EMBED
+        has_jobs = self.selection.stage not in WITHOUT_JOBS
         return sum(self.jobs.values()) if self.is_listed and has_jobs else self.survey.total
 
 
@@ -303,8 +303,19 @@ class Backfills:
                 sync = find_open_sync(writing, sync_id)
                 if what.stage is ReplayStage.EMBED:
                     embeddings.forget(writing, {each.content_id for each in readable_rows})
+                elif what.stage is ReplayStage.RECOGNIZE:
+                    page_texts.await_again(writing, {each.content_id for each in readable_rows})
                 else:
-                    _add_jobs(writing, sync, sync_id, number, readable_rows)
+                    repeat(
+                        writing,
+                        sync.source_id,
+                        readable_rows,
+                        "replay",
+                        actor=sync.owner,
+                        sync_id=sync_id,
+                        backfill_id=number,
+                        due=LAST_DUE,
+                    )
             added += len(readable_rows)
             self._store.let_others_write()
 
@@ -385,7 +396,7 @@ class Backfills:
     def outdated(self, code: str) -> dict[str, int]:
         """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""
         older = not_(contents.c.normalizer.like(f"{code} %"))
-        current = select(jobs.c.id).where(jobs.c.item_id == documents.c.item_id, jobs.c.current, _can_be_repeated())
+        current = select(jobs.c.id).where(jobs.c.item_id == documents.c.item_id, jobs.c.current, can_be_repeated())
         read = (
             select(sources.c.name, func.count())
             .join_from(documents, contents, contents.c.id == documents.c.content_id)
@@ -493,17 +504,11 @@ def _candidates(
         .join(documents, documents.c.item_id == items.c.id)
         .join(contents, contents.c.id == documents.c.content_id)
         .where(items.c.source_id == source_id, items.c.state == "present", documents.c.removed_at.is_(None))
-        .where(_can_be_repeated(), chosen, items.c.id > after)
+        .where(can_be_repeated(), chosen, items.c.id > after)
         .order_by(items.c.id)
         .limit(_AT_ONCE)
     )
     return reading.execute(statement).all()
-
-
-def _can_be_repeated() -> ColumnElement[bool]:
-    """Return the condition that a job made the document of its item from the item's present version."""
-    made = states({SUCCEEDED}) & jobs.c.reason.is_distinct_from(RESTORED)
-    return made | (states({SKIPPED}) & (jobs.c.reason == SkipReason.UNCHANGED.value))
 
 
 def _readable(part: Sequence[AnyRow], readable: Readable | None) -> Sequence[AnyRow]:
@@ -511,19 +516,3 @@ def _readable(part: Sequence[AnyRow], readable: Readable | None) -> Sequence[Any
         return part
     there = set(readable({row.id: Item(row.locator, row.container, row.version, row.identity) for row in part}))
     return [row for row in part if row.id in there]
-
-
-def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: Sequence[AnyRow]) -> None:
-    """Add a job for each item, as its current one, unless another one took that place or its document left meanwhile."""
-    live = select(documents.c.id).where(documents.c.item_id == jobs.c.item_id, documents.c.removed_at.is_(None))
-    present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
-    retired = (
-        update(jobs)
-        .where(among(writing, jobs.c.id, [row.job for row in part]), jobs.c.current, exists(live), exists(present))
-        .values(current=False)
-        .returning(jobs.c.id)
-    )
-    there = set(writing.execute(retired).scalars())
-    enqueued = [row for row in part if row.job in there]
-    new = [NewJob(row.id, row.version, PENDING, "replay", row.job, sync_id, number) for row in enqueued]
-    add(writing, sync.source_id, new, actor=sync.owner, sync_id=sync_id, due=LAST_DUE)

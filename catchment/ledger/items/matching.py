@@ -23,8 +23,6 @@ BACKFILL_CANCELLED = "backfill cancelled"
 """Cancellation reason: the item was found by a backfill, and another one may want it."""
 TAKEN_OUT = "taken out by an undo until it changes"
 """Reason of the cancelled job of an item that an undo took out."""
-RESTORED = "restored by an undo until it changes"
-"""Reason of the finished job of an item after an undo restored its document. Replays skip it: its source has another text."""
 
 _SUFFIX = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
 

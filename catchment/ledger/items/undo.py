@@ -36,7 +36,7 @@ from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import BEING_DELETED, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
-from catchment.ledger.items.matching import LISTED_COLUMNS, RESTORED, TAKEN_OUT
+from catchment.ledger.items.matching import LISTED_COLUMNS, TAKEN_OUT
 from catchment.ledger.items.recording import vacate
 from catchment.ledger.items.syncs import close_crashed, interrupted
 from catchment.ledger.items.undo_scope import (
@@ -52,7 +52,7 @@ from catchment.ledger.items.undo_scope import (
 )
 from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.jobs.endings import WAITING, count_again, end, supersede
-from catchment.ledger.jobs.repeats import NewJob, add
+from catchment.ledger.jobs.repeats import RESTORED, NewJob, add
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.records.standing import UndoAction

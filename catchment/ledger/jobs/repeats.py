@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catchment.ledger.db.database import Writing
-from catchment.ledger.db.job_states import SUCCEEDED, UNFINISHED
-from catchment.ledger.db.schema import jobs
+from sqlalchemy import ColumnElement, exists, select, update
+
+from catchment.errors import SkipReason
+from catchment.ledger.db.database import AnyRow, Writing, among
+from catchment.ledger.db.job_states import PENDING, SKIPPED, SUCCEEDED, UNFINISHED, states
+from catchment.ledger.db.schema import documents, items, jobs
 from catchment.model import JobState
+
+RESTORED = "restored by an undo until it changes"
+"""Reason of the finished job of an item after an undo restored its document. Replays skip it: its source has another text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +71,38 @@ def add(
         about = {"item_id": row["item_id"], "job_id": row["id"], "attempt": row["attempt"]}
         reason = row["reason"] if why is None else why or None
         writing.record(row["state"], actor=actor, source_id=source_id, sync_id=sync_id, reason=reason, **about)
+
+
+def can_be_repeated() -> ColumnElement[bool]:
+    """Return the condition that a job made the document of its item from the item's present version."""
+    made = states({SUCCEEDED}) & jobs.c.reason.is_distinct_from(RESTORED)
+    return made | (states({SKIPPED}) & (jobs.c.reason == SkipReason.UNCHANGED.value))
+
+
+def repeat(
+    writing: Writing,
+    source_id: int,
+    part: Sequence[AnyRow],
+    reason: str,
+    *,
+    actor: str,
+    sync_id: int | None = None,
+    backfill_id: int | None = None,
+    due: int | None = None,
+) -> None:
+    """Add a job for each item, as its current one, unless another one took that place or its document left meanwhile.
+
+    `part`: rows with the `id` and `version` of the items, and their present `job`.
+    """
+    live = select(documents.c.id).where(documents.c.item_id == jobs.c.item_id, documents.c.removed_at.is_(None))
+    present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
+    retired = (
+        update(jobs)
+        .where(among(writing, jobs.c.id, [row.job for row in part]), jobs.c.current, exists(live), exists(present))
+        .values(current=False)
+        .returning(jobs.c.id)
+    )
+    there = set(writing.execute(retired).scalars())
+    enqueued = [row for row in part if row.job in there]
+    new = [NewJob(row.id, row.version, PENDING, reason, row.job, sync_id, backfill_id) for row in enqueued]
+    add(writing, source_id, new, actor=actor, sync_id=sync_id, due=due)

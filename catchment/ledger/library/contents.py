@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
 from catchment.ledger.db.schema import chunks, contents, documents, entities, links
-from catchment.ledger.library import before_images, conversation_index, word_index
+from catchment.ledger.library import before_images, conversation_index, page_texts, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
 from catchment.records.rows import Delivered
 
@@ -42,6 +42,7 @@ def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, C
         key = outcome.content_hash, outcome.normalizer
         if key not in delivered or delivered[key].document is None:
             delivered[key] = outcome
+    page_texts.add(writing, delivered.values())
     stored = _kept(writing, delivered)
     new = {key: outcome for key, outcome in delivered.items() if key not in stored and outcome.document is not None}
     if new:

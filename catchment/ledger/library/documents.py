@@ -309,7 +309,7 @@ def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
 def content_of(row: AnyRow) -> Document:
     """Return the document made from the content alone, without the additions of its item."""
     modified, properties = maybe_time(row.own_modified), from_json(row.own_properties)
-    return record(Document, row, title=row.own_title, modified=modified, properties=properties)
+    return record(Document, row, title=row.own_title, modified=modified, properties=properties, pictures=())
 
 
 def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:

@@ -15,7 +15,7 @@ from catchment.ledger.db.schema import chunks, contents, documents, entities, it
 from catchment.ledger.library import query_sql, word_index, word_parts
 from catchment.ledger.library.mail_relations import carriers, shown_title
 from catchment.ledger.library.query import Filter, Query
-from catchment.model import EntityKind
+from catchment.model import GUESSED, EntityKind
 from catchment.records.rows import Copy, Ranked
 
 _OPENING = 400
@@ -31,6 +31,7 @@ class Match:
         passage: The best chunk, or the beginning of the text if only a name matched.
         parts: Where identifiers in the passage have a part that is a term of the query.
         symbols: The definitions in program code, with their positions relative to the passage, in order.
+        is_recognized: Whether the passage was recognized on a picture.
     """
 
     ranked: Ranked
@@ -39,6 +40,7 @@ class Match:
     passage: str
     parts: Sequence[tuple[int, int]]
     symbols: Sequence[tuple[int, str]]
+    is_recognized: bool
 
 
 def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Match]:
@@ -65,6 +67,7 @@ def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Ma
                 passage,
                 list(word_parts.part_spans(passage, *parts)),
                 [(row.start - start, row.value) for row in symbols.get(hit.content_id, ())],
+                chunk is not None and chunk.heading == GUESSED,
             )
         )
     return result

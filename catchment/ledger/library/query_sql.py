@@ -20,7 +20,7 @@ from catchment.ledger.db.visible import rarity
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.word_index import ALL_NAMES, PATH_LABEL, TEXTS, WORDS, as_tsquery, folded_path
-from catchment.model import ASIDE
+from catchment.model import ASIDE, GUESSED
 from catchment.records.rows import Ranked, Ranking
 
 _MOST = 10_000
@@ -38,12 +38,17 @@ _IN_TEXT, _IN_NAME = "3.0, 1.0", "10.0, 8.0, 2.0, 1.0"
 _ASIDE_WEIGHT = 0.5
 """Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
 
+_GUESSED_WEIGHT = 0.8
+"""Score factor of recognized text, so that typed text with the same words precedes it."""
+
 _LETTER_SCORE = 1 / 3
 """Score of a part of an identifier per letter: less than that of a word by itself. Half of it in the names of a document."""
 
 HAS = {
     "attachment": "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id"
     " AND contents.properties LIKE '%\"attachment%')",
+    "recognized": "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id"
+    " AND contents.properties LIKE '%\"recognized\"%')",
     "link": "EXISTS (SELECT 1 FROM links WHERE links.content_id = documents.content_id)",
     "tag": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'tag')",
     "task": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'task')",
@@ -106,7 +111,7 @@ _CANDIDATES = """hit AS MATERIALIZED (
 # The order of the joins matters: SQLite computes the score of a hit only if its content is eligible, until there are enough.
 _IN_CHUNKS = """SELECT * FROM (
         SELECT owner.content_id, owner.id AS chunk_id,
-               score * CASE WHEN owner.heading = :aside THEN :weight ELSE 1.0 END AS score
+               score * CASE owner.heading WHEN :aside THEN :weight WHEN :guessed THEN :of_guessed ELSE 1.0 END AS score
         FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id AND {} ORDER BY match.id DESC LIMIT :most
     ) AS latest"""
 _IN_NAMES = """SELECT * FROM (
@@ -142,6 +147,7 @@ def rank(
     `within`: only these contents. The query language limits the terms, because databases limit the subqueries.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
+    parameters |= {"guessed": GUESSED, "of_guessed": _GUESSED_WEIGHT}
     parameters["most"] = most = max(_MOST, offset + limit)
     parameters["passages"] = passages_about(reading) if reading.is_limited else 0
     groups = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted)]

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, u
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
-from catchment.ledger.library import before_images, conversation_index, embeddings, word_index
+from catchment.ledger.library import before_images, conversation_index, embeddings, page_texts, word_index
 
 
 def withdraw_items(writing: Writing, item_ids: Iterable[int], sync_id: int | None = None) -> None:
@@ -132,4 +132,6 @@ def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
         embeddings.forget(writing, unused_contents)
         for table in (chunks, links, entities):
             writing.execute(delete(table).where(table.c.content_id.in_(unused_contents)))
-        writing.execute(delete(contents).where(contents.c.id.in_(unused_contents)))
+        gone = contents.c.id.in_(unused_contents)
+        hashes = writing.execute(delete(contents).where(gone).returning(contents.c.hash)).scalars().all()
+        page_texts.forget(writing, hashes)

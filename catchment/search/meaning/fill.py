@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import NO_TEXT, Embedding, EmbeddingCounts, Ledger, Passage, Space
-from catchment.model import ASIDE
+from catchment.model import ASIDE, GUESSED
 from catchment.search.meaning.models import Model, Refusal
 
 _CHUNKS_AT_ONCE = 64
@@ -144,7 +144,7 @@ def _texts(passage: Passage) -> Iterator[str]:
     if passage.heading == ASIDE:
         return
     for part in embedded_parts(passage.text):
-        yield "\n".join(filter(None, (passage.heading, part)))
+        yield "\n".join(filter(None, ("" if passage.heading == GUESSED else passage.heading, part)))
 
 
 def embedded_parts(text: str) -> Iterator[str]:

@@ -7,7 +7,8 @@ omits, and read the other types.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -36,7 +37,7 @@ from catchment.content.normalize.office.open_document import flat
 from catchment.content.normalize.office.rtf import RTF, rtf
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
-from catchment.model import Document, time_of
+from catchment.model import RECOGNIZED, Document, PageText, time_of
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
@@ -56,12 +57,13 @@ _TIME = re.compile(r"\bDURATION: PT0*(\d+)H(\d\d)M(\d\d)S")
 """A time in a sheet of OpenDocument, as xberg writes it."""
 _PRIVATE = re.compile("[\uf000-\uf0ff]")
 """Characters without a meaning outside of their font."""
-_SCANNED = "no text found; scanned pages need text recognition, which is off"
 _EMPTY = "no text found"
 
 
-def office(data: bytes, media_type: str) -> Document:
+def office(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> Document:
     """Read an office file. Raises ParseError if it is damaged or encrypted, ResourceExhausted if it exceeds a limit."""
+    if media_type == pdf.MEDIA_TYPE:
+        return _pdf(data, recognized)
     kind = _basic_type(media_type)
     if kind.startswith(_ODF) and not data.startswith(b"PK") and b"<" in data[:_HEAD]:
         data = flat.packaged(data, kind)
@@ -82,9 +84,29 @@ def office(data: bytes, media_type: str) -> Document:
         text = inline.ESCAPED_CONTROLS.sub(" ", text)
         if kind == _DOCX and (private := len(_PRIVATE.findall(text))):
             warnings = [*warnings, f"symbols of unknown fonts: {private}"]
-    moment = partial(pdf.moment, data) if media_type == pdf.MEDIA_TYPE else _moment
-    if not text:
-        warnings = [*warnings, _SCANNED if media_type == pdf.MEDIA_TYPE else _EMPTY]
+    return _document(text, media_type, metadata, warnings if text else [*warnings, _EMPTY], _moment)
+
+
+def _pdf(data: bytes, recognized: Mapping[int, PageText]) -> Document:
+    content, metadata, warnings, unread_pages, pages = pdf.pdf(data, recognized)
+    if unread_pages:
+        warnings = [*warnings, f"pages whose text is a picture and not recognized yet: {pdf.ranges(unread_pages)}"]
+    elif not content:
+        warnings = [*warnings, _EMPTY]
+    document = _document(tidy(content), pdf.MEDIA_TYPE, metadata, warnings, partial(pdf.moment, data))
+    document = replace(document, pictures=tuple(unread_pages))
+    if not pages:
+        return document
+    confidence = sum(recognized[page].confidence for page in pages) / len(pages)
+    about: dict[str, Any] = {"confidence": round(confidence, 2)}
+    if len(content) > sum(len(recognized[page].text) + len("\n\n") for page in pages):
+        about["pages"] = pdf.ranges(pages)
+    return replace(document, properties={**document.properties, RECOGNIZED: about})
+
+
+def _document(
+    text: str, media_type: str, metadata: Metadata, warnings: list[str], moment: Callable[[str | None], datetime | None]
+) -> Document:
     return Document(
         text=text,
         media_type=media_type,
@@ -107,8 +129,6 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     if media_type.startswith(_IWORK):
         text, warnings = iwork.text(data, media_type)
         return text, Metadata(), warnings
-    if media_type == pdf.MEDIA_TYPE:
-        return pdf.pdf(data)
     if media_type == RTF:
         return rtf(data)
     if media_type == fiction_book.MEDIA_TYPE:

@@ -64,7 +64,7 @@ def text(data: bytes, media_type: str) -> tuple[str, list[str]]:
         lines, warnings = _of_archives(_opened(package, inner[0]) if inner else package)
     previews = [name for name in package.names if name.endswith(_PREVIEW)]
     if not lines and previews:
-        return pdf(package.read(previews[0]))[0], ["only the preview was read"]
+        return pdf(package.read(previews[0]), {}).text, ["only the preview was read"]
     if not lines and not has_archives:
         raise Skipped(SkipReason.UNSUPPORTED)
     return "\n\n".join(lines), warnings

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import count, groupby
+from typing import NamedTuple
 
 from catchment.content.normalize.office.extraction import Metadata, extracted
 from catchment.content.normalize.office.pdf.direction import RIGHT_TO_LEFT
@@ -20,7 +22,7 @@ from catchment.content.normalize.office.pdf.gaps import divided
 from catchment.content.normalize.office.pdf.legibility import Legibility, legibility
 from catchment.content.normalize.office.pdf.pdfium import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
-from catchment.model import time_of
+from catchment.model import PageText, time_of
 
 MEDIA_TYPE = "application/pdf"
 _TAIL = 4_096
@@ -28,11 +30,22 @@ _TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
 _WORD = re.compile(r"[^\W_]+")
 _MAX_RANGES = 20
 _XFA = "the form was not read: it is an XFA form; print it to a PDF with its own program"
+_LEGIBLE = Legibility(0, 0)
 _UNCHECKED = "form fields, comments, links and the order of pages were not read: the file is damaged"
 
 
-def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
-    """Return text, metadata and warnings of a PDF. Raises ParseError if it is encrypted, truncated or damaged."""
+class PdfText(NamedTuple):
+    """The text of a PDF. `unread`: the pages whose text is not recognized yet; `read`: those with recognized text."""
+
+    text: str
+    metadata: Metadata
+    warnings: list[str]
+    unread: list[int]
+    read: list[int]
+
+
+def pdf(data: bytes, recognized: Mapping[int, PageText]) -> PdfText:
+    """Read a PDF, with the recognized text of pages. Raises ParseError if it is encrypted, truncated or damaged."""
     second = _second_reader(data)
     try:
         first = extracted(data, MEDIA_TYPE)
@@ -41,7 +54,10 @@ def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
         if second is None or not any(second.texts.values()):
             raise
         pages, metadata, warnings = {}, Metadata(second.title, (second.author,)), []
-    texts, remarks = _complete(pages, second) if second else (list(pages.values()), [_UNCHECKED])
+    unread, read = list[int](), list[int]()
+    texts, remarks = list(pages.values()), [_UNCHECKED]
+    if second:
+        texts, remarks, unread, read = _complete(pages, second, recognized)
     content = "\n\n".join(filter(None, (text.strip("\n") for text in texts)))
     if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
         raise ParseError("the PDF is truncated; fetch or export it again")
@@ -57,7 +73,7 @@ def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
             remarks.append(f"attached files not read: {second.files}")
     if RIGHT_TO_LEFT.search(content):
         remarks.append("words of right-to-left lines may be out of order")
-    return "\n\n".join(filter(None, (content, *notes))), metadata, [*warnings, *remarks]
+    return PdfText("\n\n".join(filter(None, (content, *notes))), metadata, [*warnings, *remarks], unread, read)
 
 
 def _entry(name: str, value: str) -> str:
@@ -75,8 +91,13 @@ def _second_reader(data: bytes) -> PdfPages | None:
         return None
 
 
-def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[str]]:
-    """Return the texts of all pages, and warnings about pages that PDFium replaced or cannot open, and doubtful pages."""
+def _complete(
+    pages: dict[int, str], second: PdfPages, recognized: Mapping[int, PageText]
+) -> tuple[list[str], list[str], list[int], list[int]]:
+    """Return the texts of all pages, warnings, and the pages whose text is not recognized yet, and is recognized.
+
+    The warnings name pages that PDFium replaced or cannot open, and doubtful pages.
+    """
     words = {number: _words(text) for number, text in second.texts.items()}
     origins: dict[str, int] = {}
     for number, written in words.items():
@@ -85,7 +106,7 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
     replaced: list[int] = []
     unreadable: list[int] = []
     doubtful: list[int] = []
-    scanned: list[int] = []
+    unread, read, textless, failed = list[int](), list[int](), list[int](), list[str]()
     for number in range(1, max(second.count, *pages, 0) + 1):
         text, plain = pages.get(number, ""), second.texts.get(number)
         written, judged = _words(text), legibility(text)
@@ -105,16 +126,27 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
                 replaced += [number] if text else []
             elif not written:
                 judged = plainly
-        texts.append(divided(text, plain, partial(second.parted, number)) if plain else text)
-        scanned += [number] if number in second.pictures and not text.strip() else []
+        text = divided(text, plain, partial(second.parted, number)) if plain else text
+        if judged.is_doubtful or (number in second.pictures and not text.strip()):
+            if (page := recognized.get(number)) is None:
+                unread.append(number)
+            elif page.text:
+                text, judged = page.text, _LEGIBLE
+                read.append(number)
+            elif page.problem:
+                failed.append(f"page {number}: its text could not be recognized: {page.problem}")
+            elif not judged.is_doubtful:
+                textless.append(number)
+        texts.append(text)
         doubtful += [number] if judged.is_doubtful else []
     remarks = {
         "pages read by PDFium, without headings and tables: ": replaced,
         "pages missing or damaged: ": unreadable,
         "pages whose text may be wrong (fonts without a correct Unicode mapping): ": doubtful,
-        "pages without text (scanned pages need text recognition, which is off): ": scanned if any(texts) else [],
+        "pages without legible text: ": textless,
     }
-    return texts, [label + _ranges(numbers) for label, numbers in remarks.items() if numbers]
+    warnings = [label + ranges(numbers) for label, numbers in remarks.items() if numbers]
+    return texts, [*warnings, *failed[:_MAX_RANGES]], unread, read
 
 
 def _has_more(text: str, other: str) -> bool:
@@ -144,7 +176,7 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text))
 
 
-def _ranges(numbers: list[int]) -> str:
+def ranges(numbers: list[int]) -> str:
     """Return numbers in ascending order as text, such as `2, 5-7`."""
     place = count()
     runs = [list(run) for _, run in groupby(numbers, key=lambda number: number - next(place))]

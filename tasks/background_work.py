@@ -1,4 +1,7 @@
-"""The task that makes missing embeddings, in a child process of its own, and the request for a run of the flow `embed`."""
+"""The tasks of `embed` and `recognize`, which belong to no source: each works in a child process that lets syncs pass.
+
+`catchment.runtime.reports.background_child` is the other side.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import json
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +23,6 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
-from catchment.ledger import EmbeddingCounts
 from catchment.runtime.membership import shipped_name
 from catchment.search.meaning import meaning_status
 from catchment.settings import Home
@@ -30,7 +32,6 @@ from tasks.coalesce import request_once
 from tasks.report import name_run
 from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
 
-_COMMAND = (sys.executable, "-P", "-m", "catchment.search.meaning")
 _SHOW_SECONDS = 10.0
 """With 2 s, the server needed a sixth of a core for it."""
 _SILENCE_SECONDS = 300.0
@@ -48,34 +49,62 @@ async def request_embedding() -> None:
 @task(name="embed-passages", task_run_name="embed passages", persist_result=False)
 async def embed_passages() -> State[Any]:
     """Make the missing embeddings. Ends `Skipped` without a model, and `Cancelled` if the run is stopped."""
-    work = _Embedding(flow_run.id)
-    with registered(work):
-        async with _showing_progress(work):
-            await work.finish()
+    work = Background(flow_run.id, flow="embed", module="catchment.search.meaning", unit="passages")
+
+    async def progressed() -> None:
+        # An earlier run may have failed.
+        await asyncio.to_thread(meaning_status.record, Home.default(), "")
+
+    state = await follow(work, progressed)
     if not work.stopped and not work.error and not work.elsewhere:
         await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
-    await name_run(work.result)
-    if work.elsewhere:
-        return SKIPPED.because("Another host makes the embeddings")
-    if work.stopped:
-        return CANCELLED.because(f"Stopped: {work.stopped}; the next run continues")
-    if work.off:
-        return SKIPPED.because(work.off)
-    if work.error:
-        return FAILED.because(f"The process that makes embeddings failed ({work.error}); the next run continues")
-    return COMPLETED.because(work.result)
+    return state
 
 
-@dataclass(eq=False, slots=True)
-class _Embedding(Activity):
-    """The child process of a run, and its reports."""
+async def request_recognition() -> None:
+    """Request a run of the flow `recognize`, unless one is waiting already, or its deployment is paused or was deleted."""
+    await request_once("recognize", shipped_name(Home.default(), "recognize"))
 
-    counts: EmbeddingCounts | None = None
+
+@task(name="recognize-pages", task_run_name="recognize pages", persist_result=False)
+async def recognize_pages() -> State[Any]:
+    """Recognize the text of waiting pages, and let their sources read them again.
+
+    Ends `Skipped` without Tesseract, and `Cancelled` if the run is stopped.
+    """
+    work = Background(flow_run.id, flow="recognize", module="deployments.ocr", unit="pages")
+
+    async def read_again() -> None:
+        while work.sources:
+            await request_once(*work.sources.pop().split("/", 1))
+
+    state = await follow(work, read_again)
+    await read_again()
+    return state
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Background(Activity):
+    """The child process of a run, and its reports.
+
+    Attributes:
+        flow: The name of the flow.
+        module: The module of the process.
+        unit: What it makes, in the plural.
+        off: Why it can make nothing.
+        elsewhere: Whether another host does the work.
+        sources: The deployments of the sources whose items are to be read again, because of what it made.
+    """
+
+    flow: str
+    module: str
+    unit: str
+    done: int = 0
+    total: int | None = None
     off: str = ""
-    """Why there is no model."""
     error: str = ""
     elsewhere: bool = False
-    """Whether another host makes them."""
+    sources: set[str] = field(default_factory=set)
     _may_work_until: float = 0.0
     _first: tuple[float, int] | None = None
     _process: Process | None = field(default=None, repr=False)
@@ -88,7 +117,9 @@ class _Embedding(Activity):
 
     async def finish(self) -> None:
         """Start the process and follow its reports until it ends."""
-        self._process = process = await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE)
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", self.module, stdin=PIPE, stdout=PIPE
+        )
         try:
             if self.stopped:
                 return
@@ -126,45 +157,67 @@ class _Embedding(Activity):
         self.off, self.error = report.get("off", ""), report.get("error", "")
         self.elsewhere = report.get("elsewhere", False)
         self.stopped = self.stopped or report.get("stopped", "")
+        self.sources.update(report.get("sources", ()))
         if "done" in report:
-            self.counts = EmbeddingCounts(**report)
-            self._first = self._first or (time.monotonic(), self.counts.done)
+            self.done, self.total = report["done"], report["total"]
+            self._first = self._first or (time.monotonic(), self.done)
 
     @property
     def made(self) -> int:
-        """Number of passages embedded by this run."""
-        return 0 if self.counts is None or self._first is None else self.counts.done - self._first[1]
+        """How many this run made."""
+        return 0 if self._first is None else self.done - self._first[1]
 
     @property
     def progress(self) -> str:
         """The name of the run while it works."""
-        if self.counts is None or self._first is None:
-            return "embed: starting"
-        left = max(0, self.counts.total - self.counts.done)
+        if self.total is None or self._first is None:
+            return f"{self.flow}: starting"
+        left = max(0, self.total - self.done)
         seconds = (time.monotonic() - self._first[0]) * left / max(1, self.made)
-        return f"embed: {self._position}" + (f", {_span(seconds)} left" if self.made else "")
+        return f"{self.flow}: {self._position}" + (f", {_span(seconds)} left" if self.made else "")
 
     @property
     def _position(self) -> str:
-        if self.counts is None:
-            return "no passages"
-        # Passages are added meanwhile.
-        return f"{self.counts.done:,} of {max(self.counts.done, self.counts.total):,} passages"
+        if self.total is None:
+            return f"no {self.unit}"
+        # Some are added meanwhile.
+        return f"{self.done:,} of {max(self.done, self.total):,} {self.unit}"
 
     @property
     def result(self) -> str:
         """The name of the run at its end."""
         if self.stopped:
-            return f"embed: stopped after {self._position}"
+            return f"{self.flow}: stopped after {self._position}"
         if self.error:
-            return "embed: failed"
-        return f"embed: {self.made:,} passages" if self.made else f"embed: {'off' if self.off else 'nothing to do'}"
+            return f"{self.flow}: failed"
+        nothing = "off" if self.off else "nothing to do"
+        return f"{self.flow}: {self.made:,} {self.unit}" if self.made else f"{self.flow}: {nothing}"
+
+
+async def follow(work: Background, progressed: Callable[[], Awaitable[None]]) -> State[Any]:
+    """Do the work, and return the state of its task: `Skipped` if it can make nothing, `Cancelled` if the run is stopped.
+
+    `progressed`: called every ten seconds if it made something.
+    """
+    with registered(work):
+        async with _showing_progress(work, progressed):
+            await work.finish()
+    await name_run(work.result)
+    if work.elsewhere:
+        return SKIPPED.because("Another host does this work")
+    if work.stopped:
+        return CANCELLED.because(f"Stopped: {work.stopped}; the next run continues")
+    if work.off:
+        return SKIPPED.because(work.off)
+    if work.error:
+        return FAILED.because(f"The process of `{work.flow}` failed ({work.error}); the next run continues")
+    return COMPLETED.because(work.result)
 
 
 @asynccontextmanager
-async def _showing_progress(work: _Embedding) -> AsyncIterator[None]:
+async def _showing_progress(work: Background, progressed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Show the progress in the run's name every ten seconds, and stop the work when the deployment is paused."""
-    shower = asyncio.create_task(_show_progress(work))
+    shower = asyncio.create_task(_show_progress(work, progressed))
     try:
         yield
     finally:
@@ -172,7 +225,7 @@ async def _showing_progress(work: _Embedding) -> AsyncIterator[None]:
         await asyncio.gather(shower, return_exceptions=True)
 
 
-async def _show_progress(work: _Embedding) -> None:
+async def _show_progress(work: Background, progressed: Callable[[], Awaitable[None]]) -> None:
     async with get_client() as client:
         while True:
             await asyncio.sleep(_SHOW_SECONDS)
@@ -181,8 +234,7 @@ async def _show_progress(work: _Embedding) -> None:
                 if work.run is not None:
                     await client.update_flow_run(UUID(work.run), name=work.progress)
                 if work.made:
-                    # An earlier run may have failed.
-                    await asyncio.to_thread(meaning_status.record, Home.default(), "")
+                    await progressed()
                 if deployment.id is not None and (await client.read_deployment(UUID(deployment.id))).paused:
                     work.stop("the deployment was paused")
 

@@ -1,0 +1,95 @@
+"""Pictures of pages: of a PDF or of an image file, grey and upright."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from catchment.errors import ParseError, ResourceExhausted
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PDF = "application/pdf"
+_DOTS_PER_INCH = 300
+_LONGEST = 5_000
+"""Pixels of the longer side. A larger picture is reduced; A4 with 300 dots per inch has 3,508."""
+_SHORT = 1_600
+"""Pixels of the longer side below which a picture is enlarged: the letters of a screenshot are too small otherwise."""
+MOST_PIXELS = 120_000_000
+"""A picture is decoded as a whole, with up to four bytes for a pixel."""
+_MOST_PAGES = 1_000
+
+
+def page_picture(data: bytes, media_type: str, number: int, turn: int = 0, longest: int = _LONGEST) -> bytes:
+    """Return a page of a PDF or of an image file as a grey PNG, turned by clockwise degrees.
+
+    `longest`: most pixels of its longer side. Raises ParseError if it cannot be read, and ResourceExhausted if it has more than
+    120 million pixels.
+    """
+    page = _of_pdf(data, number) if media_type == PDF else _of_image(data, number)
+    if turn:
+        page = page.rotate(-turn, expand=True)
+    size = max(page.size)
+    if size > longest:
+        page = page.resize(_scaled(page, longest / size), reducing_gap=2.0)
+    elif size < _SHORT and media_type != PDF:
+        page = page.resize(_scaled(page, 2))
+    written = BytesIO()
+    page.save(written, "PNG", compress_level=1)
+    return written.getvalue()
+
+
+def count_pages(data: bytes) -> int:
+    """Return the number of pages of a TIFF, at most 1,000. Raises ParseError."""
+    with _opened(data) as picture:
+        return min(getattr(picture, "n_frames", 1), _MOST_PAGES)
+
+
+def _scaled(page: Image, factor: float) -> tuple[int, int]:
+    return max(1, round(page.width * factor)), max(1, round(page.height * factor))
+
+
+def _of_pdf(data: bytes, number: int) -> Image:
+    from pypdfium2 import PdfDocument, PdfiumError
+
+    try:
+        page = PdfDocument(data)[number - 1]
+        scale = min(_DOTS_PER_INCH / 72, _LONGEST / max(1.0, *page.get_size()))
+        rendered: Image = page.render(scale=scale, grayscale=True).to_pil()
+    except (PdfiumError, IndexError) as error:
+        raise ParseError(f"page {number} cannot be drawn") from error
+    return rendered
+
+
+def _of_image(data: bytes, number: int) -> Image:
+    from PIL import Image, ImageOps
+
+    with _opened(data) as picture:
+        picture.seek(number - 1)
+        if picture.width * picture.height > MOST_PIXELS:
+            raise ResourceExhausted(f"the picture has {picture.width:,} × {picture.height:,} pixels; make it smaller")
+        picture.draft("L", (_LONGEST, _LONGEST))
+        upright = ImageOps.exif_transpose(picture)
+        if "A" in upright.getbands() or "transparency" in upright.info:
+            ground = Image.new("RGBA", upright.size, "white")
+            upright = Image.alpha_composite(ground, upright.convert("RGBA"))
+        if upright.mode.startswith("I"):  # 16 bits
+            upright = upright.convert("I").point(lambda value: value / 256)
+        return upright.convert("L")
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[Image]:
+    from pi_heif import register_heif_opener
+    from PIL import Image
+
+    register_heif_opener(thumbnails=False)
+    Image.MAX_IMAGE_PIXELS = None  # `MOST_PIXELS` takes its place
+    try:
+        with Image.open(BytesIO(data)) as picture:
+            yield picture
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise ParseError("the picture is damaged; fetch or export it again") from error

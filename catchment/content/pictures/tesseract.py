@@ -1,0 +1,148 @@
+"""Recognize text with Tesseract's own command.
+
+Its output has each word with place and confidence. The reader of office formats has Tesseract inside, but removes lines that it
+takes for noise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from io import BytesIO
+from itertools import groupby
+
+from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.office.pdf.legibility import legibility
+from catchment.content.secret_masking import mask
+from catchment.errors import ParseError
+from catchment.model import PageText, PlacedWord
+
+_PROGRAM = "tesseract"
+_ORIENTATION = "osd"
+_WORD_LEVEL = 5
+_LEAST_CONFIDENCE = 0.6
+"""Mean confidence of a page below which its text is mostly wrong."""
+_DOUBTFUL = 0.75
+"""Mean confidence below which a page may lie on its side."""
+_SAME = 0.02
+"""Difference of confidences that means nothing: with the wrong language, Tesseract is as confident of words without accents."""
+_LEAST_TURN = 2.0
+"""Confidence of the orientation, as Tesseract states it."""
+_TURN = re.compile(rb"Rotate: (\d+)\s+Orientation confidence: ([\d.]+)")
+_BROKEN = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zà-öø-ÿ])")
+_PAIRS = (
+    "ar:ara cs:ces da:dan de:deu el:ell en:eng es:spa fi:fin fr:fra he:heb hu:hun it:ita ja:jpn ko:kor nb:nor "
+    "nl:nld no:nor pl:pol pt:por ro:ron ru:rus sv:swe tr:tur uk:ukr zh:chi_sim"
+)
+_CODES: Mapping[str, str] = dict(pair.split(":") for pair in _PAIRS.split())
+"""Tesseract's name of a language, by its ISO 639-1 code."""
+
+
+@cache
+def version() -> str | None:
+    """Return the version of the installed program; None without it."""
+    if shutil.which(_PROGRAM) is None:
+        return None
+    return _output("--version").partition("\n")[0].strip()
+
+
+@cache
+def installed() -> frozenset[str]:
+    """Return Tesseract's names of the languages whose files are installed."""
+    lines = _output("--list-langs").splitlines()[1:] if version() else []
+    return frozenset(name.strip() for name in lines) - {_ORIENTATION}
+
+
+def names(codes: Iterable[str]) -> list[str]:
+    """Return Tesseract's names of languages, in order, without those that it does not have at all."""
+    return list(dict.fromkeys(_CODES[code] for code in codes if code in _CODES))
+
+
+def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
+    """Recognize the text on a PNG, also if the picture lies on its side. Runs in a parser process.
+
+    `languages`: Tesseract's names, the most probable first. A text in another installed language is recognized again with it.
+    """
+    page = _recognized(picture, languages)
+    if page.words and page.confidence < _DOUBTFUL and (turn := _turn_of(picture)):
+        picture = _turned(picture, turn)
+        turned = _recognized(picture, languages)
+        if turned.confidence > page.confidence:
+            page = replace(turned, turn=turn)
+    other = names(filter(None, (language(page.text),)))
+    if other and other[0] in installed() - {*languages}:
+        again = _recognized(picture, (other[0], *languages))
+        if again.confidence >= page.confidence - _SAME:
+            page = replace(again, turn=page.turn)
+    if page.confidence < _LEAST_CONFIDENCE or legibility(page.text).is_doubtful:
+        return PageText("", page.confidence)
+    text = mask(page.text)
+    if text == page.text:
+        return page
+    shown = set(text.split())
+    return PageText(text, page.confidence, page.turn, tuple(word for word in page.words if word.text in shown))
+
+
+def _recognized(picture: bytes, languages: Sequence[str]) -> PageText:
+    output = _run(picture, "-l", "+".join(languages), "--psm", "3", "tsv").decode("utf-8", "replace")
+    rows = [line.split("\t") for line in output.splitlines()[1:]]
+    sizes = [row for row in rows if row[0] == "1"]
+    if not sizes:
+        return PageText("", 0.0)
+    width, height = int(sizes[0][8]), int(sizes[0][9])
+    found_words = [row for row in rows if _is_word(row)]
+    letters = sum(len(row[11]) for row in found_words)
+    confidence = sum(float(row[10]) * len(row[11]) for row in found_words) / 100 / max(1, letters)
+    words = tuple(
+        PlacedWord(
+            row[11],
+            *(1_000 * int(row[column]) // size for column, size in zip(range(6, 10), (width, height) * 2, strict=True)),
+        )
+        for row in found_words
+    )
+    return PageText(_BROKEN.sub("", "\n\n".join(_paragraphs(found_words))), round(confidence, 2), words=words)
+
+
+def _is_word(row: list[str]) -> bool:
+    return int(row[0]) == _WORD_LEVEL and bool(row[11].strip())
+
+
+def _paragraphs(rows: list[list[str]]) -> Iterator[str]:
+    for _, paragraph in groupby(rows, lambda row: row[2:4]):
+        yield "\n".join(" ".join(word[11] for word in line) for _, line in groupby(paragraph, lambda row: row[2:5]))
+
+
+def _turn_of(picture: bytes) -> int:
+    """Return the clockwise degrees that make a picture upright; 0 if it is, or has too few letters to tell."""
+    try:
+        answer = _TURN.search(_run(picture, "--psm", "0"))
+    except ParseError:  # too few characters
+        return 0
+    return int(answer[1]) if answer and float(answer[2]) >= _LEAST_TURN else 0
+
+
+def _turned(picture: bytes, turn: int) -> bytes:
+    from PIL import Image
+
+    written = BytesIO()
+    Image.open(BytesIO(picture)).rotate(-turn, expand=True).save(written, "PNG", compress_level=1)
+    return written.getvalue()
+
+
+def _run(picture: bytes, *options: str) -> bytes:
+    """Run the program in this process's group, so that it ends with it, and within its limit of memory."""
+    command = [_PROGRAM, "stdin", "stdout", "--dpi", "300", *options]
+    variables = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    ended = subprocess.run(command, input=picture, capture_output=True, env=variables, check=False)
+    if ended.returncode:
+        raise ParseError("the text recognition failed on this picture")
+    return ended.stdout
+
+
+def _output(option: str) -> str:
+    return subprocess.run([_PROGRAM, option], capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,148 @@
+"""The pages that wait for text recognition, and the jobs that bring the recognized text into their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import func, select, update
+
+from catchment.ledger.db.database import Store, Writing
+from catchment.ledger.db.schema import consents, contents, documents, items, jobs, search_model, sources
+from catchment.ledger.db.schema import page_texts as table
+from catchment.ledger.jobs import repeats
+from catchment.ledger.library import page_texts
+from catchment.model import PageText
+from catchment.records.standing import OFF
+
+_ACTOR = "recognize"
+_REASON = "text recognized"
+_RARE = 50
+_WITHDRAWN = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPage:
+    """A page that waits for recognition. `document`: a live document with this content, of a source with consent."""
+
+    page: int
+    content_hash: str
+    document: int
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecognitionCounts:
+    """Numbers of pages: recognized, and in all."""
+
+    done: int
+    total: int
+
+
+class Recognition:
+    """The text recognition of one library."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def setting(self) -> str:
+        """Whether and how text is recognized: `auto`, `off`, or Tesseract's names of languages with plus signs between."""
+        with self._store.read() as reading:
+            return str(reading.execute(select(search_model.c.recognition)).scalar_one())
+
+    @setting.setter
+    def setting(self, value: str) -> None:
+        with self._store.write() as writing:
+            writing.execute(update(search_model).values(recognition=value))
+
+    def needs_run(self) -> bool:
+        """Return whether the flow `recognize` has work: pages wait, and it is not off."""
+        waiting = select(table.c.page).where(table.c.waits).limit(1)
+        with self._store.read() as reading:
+            return reading.execute(waiting).first() is not None and self.setting != OFF
+
+    def languages(self) -> list[str]:
+        """Return the codes of the languages of at least one in fifty documents, the most frequent first."""
+        number = func.count()
+        query = (
+            select(contents.c.language, number).where(contents.c.language.is_not(None)).group_by(contents.c.language)
+        )
+        with self._store.read() as reading:
+            rows = reading.execute(query.order_by(number.desc())).tuples().all()
+        least = sum(documents_in for _, documents_in in rows) / _RARE
+        return [language for language, documents_in in rows if language and documents_in >= least]
+
+    def waiting(self, after: WaitingPage | None, limit: int) -> list[WaitingPage]:
+        """Return the next pages, the first pages of all contents before the second ones, so that no long file delays others."""
+        columns = table.c.page, table.c.content_hash, func.min(documents.c.id), contents.c.media_type
+        query = (
+            select(*columns)
+            .join_from(table, contents, contents.c.hash == table.c.content_hash)
+            .join(documents, (documents.c.content_id == contents.c.id) & documents.c.removed_at.is_(None))
+            .where(table.c.waits, documents.c.source_id.not_in(_WITHDRAWN))
+            .group_by(table.c.page, table.c.content_hash, contents.c.media_type)
+            .order_by(table.c.page, table.c.content_hash)
+            .limit(limit)
+        )
+        if after is not None:
+            later = (table.c.page == after.page) & (table.c.content_hash > after.content_hash)
+            query = query.where((table.c.page > after.page) | later)
+        with self._store.read() as reading:
+            return [WaitingPage(*row) for row in reading.execute(query)]
+
+    def known(self, picture: str, recognizer: str) -> PageText | None:
+        """Return what this recognizer read on an equal picture; None if it has not seen any."""
+        same = (table.c.picture == picture) & (table.c.recognizer == recognizer) & table.c.text.is_not(None)
+        with self._store.read() as reading:
+            row = reading.execute(select(table).where(same).limit(1)).first()
+            return None if row is None else page_texts.page_text(row)
+
+    def put(self, page: WaitingPage, picture: str | None, recognizer: str, read: PageText) -> list[str]:
+        """Store the text of a page. After the last page of a content, add a job for each item that has it.
+
+        Return the deployments of the sources of these items, as `sync-KIND/NAME`. `picture`: the hash of the page's picture;
+        None if it cannot be drawn.
+        """
+        with self._store.write() as writing:
+            of_content = table.c.content_hash == page.content_hash
+            writing.execute(
+                update(table)
+                .where(of_content, table.c.page == page.page)
+                .values(waits=False, picture=picture, recognizer=recognizer, **page_texts.values(read))
+            )
+            if writing.execute(select(table.c.page).where(of_content, table.c.waits).limit(1)).first():
+                return []
+            return _read_again(writing, page.content_hash)
+
+    def texts(self, hashes: Collection[str]) -> dict[str, dict[int, PageText]]:
+        """Return what was recognized, by hash of the content and number of the page."""
+        if not hashes:
+            return {}
+        with self._store.read() as reading:
+            return page_texts.texts(reading, hashes)
+
+    def counts(self) -> RecognitionCounts:
+        """Count the pages."""
+        waiting = select(func.count()).select_from(table).where(table.c.waits)
+        total = select(func.count()).select_from(table)
+        with self._store.read() as reading:
+            waits, pages = (int(reading.execute(number).scalar_one()) for number in (waiting, total))
+        return RecognitionCounts(pages - waits, pages)
+
+
+def _read_again(writing: Writing, content_hash: str) -> list[str]:
+    """Add a job for each present item with this content, unless one is waiting, which will use the text as well."""
+    names = []
+    rows = writing.execute(
+        select(items.c.id, items.c.source_id, items.c.version, jobs.c.id.label("job"), sources.c.name, sources.c.kind)
+        .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        .join(sources, sources.c.id == items.c.source_id)
+        .join(documents, documents.c.item_id == items.c.id)
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(contents.c.hash == content_hash, items.c.state == "present", repeats.can_be_repeated())
+    ).all()
+    for row in rows:
+        repeats.repeat(writing, row.source_id, [row], _REASON, actor=_ACTOR)
+        names.append(f"sync-{row.kind}/{row.name}")
+    return names
