@@ -81,7 +81,9 @@ def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot, hub: GitH
         (folder / name).mkdir()
         for text in texts:
             (folder / name / f"{text}.md").write_text(f"The {text}.")
-    for age, path in enumerate(sorted(folder.rglob("*"), reverse=True)):  # no two of the same second: the order of answers is known
+    for age, path in enumerate(
+        sorted(folder.rglob("*"), reverse=True)
+    ):  # no two of the same second: the order of answers is known
         os.utime(path, (LONG_AGO - age, LONG_AGO - age))
     (folder / "Vault" / "Inbox" / "Frames.md").write_text("Order thirty frames before the swarms.")
     proxy = Proxy(hub.port)

@@ -144,6 +144,8 @@ def test_damaged_compressed_page_is_read_up_to_the_damage() -> None:
 
 
 _IMAGE = b"q 400 0 0 600 72 72 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q"
+_LARGE = b"q 400 0 0 600 72 72 cm BI /W 800 /H 1000 /CS /G /BPC 8 ID " + b"x" * 800_000 + b" EI Q"
+_STAMP, _SENTENCE = (b"BT /F1 12 Tf 72 700 Td (%s) Tj ET " % words for words in (b"Received", b"one more word " * 8))
 _FORM = b"q 400 0 0 600 72 72 cm /X1 Do Q"
 _SCANNED = "pages whose text is a picture and not recognized yet: "
 
@@ -173,8 +175,9 @@ def _replaced(first: bytes, second: bytes, third: bytes) -> bytes:
         ((b"", b"0 0 m 9 9 l S", b" "), ()),
         ((b"", b"BT /F1 12 Tf 72 700 Td (second) Tj ET " + _IMAGE, b""), ()),
         ((_IMAGE, _IMAGE, _IMAGE), (_SCANNED + "1-3",)),
+        ((b"", _STAMP + _LARGE, _SENTENCE + _LARGE), (_SCANNED + "2",)),
     ],
-    ids=["images", "image within a form", "no image", "image beside text", "only images"],
+    ids=["images", "image within a form", "no image", "image beside text", "only images", "stamp on a scan"],
 )
-def test_pages_that_show_only_an_image_are_named(contents: tuple[bytes, ...], warnings: tuple[str, ...]) -> None:
+def test_pages_with_text_on_an_image_only_are_named(contents: tuple[bytes, ...], warnings: tuple[str, ...]) -> None:
     assert _read(_replaced(*contents)).warnings == warnings

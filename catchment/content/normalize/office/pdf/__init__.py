@@ -127,15 +127,16 @@ def _complete(
             elif not written:
                 judged = plainly
         text = divided(text, plain, partial(second.parted, number)) if plain else text
-        if judged.is_doubtful or (number in second.pictures and not text.strip()):
+        if judged.is_doubtful or number in second.pictures:
             if (page := recognized.get(number)) is None:
                 unread.append(number)
             elif page.text:
-                text, judged = page.text, _LEGIBLE
+                text = page.text if judged.is_doubtful else "\n\n".join(filter(None, (text.strip(), page.text)))
+                judged = _LEGIBLE
                 read.append(number)
             elif page.problem:
                 failed.append(f"page {number}: its text could not be recognized: {page.problem}")
-            elif not judged.is_doubtful:
+            elif not text.strip():
                 textless.append(number)
         texts.append(text)
         doubtful += [number] if judged.is_doubtful else []

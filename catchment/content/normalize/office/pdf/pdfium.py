@@ -24,6 +24,8 @@ _MAX_MISSING = 1_000
 """Missing pages in a row after which the file ends; each costs 18 µs, and a /Count may be any number."""
 _MAX_OBJECTS, _MAX_DEPTH = 1_000, 3
 """The objects of a page, also within others, that are searched for an image."""
+_MOST_OF_STAMP, _LEAST_SCAN = 20, 500_000
+"""Words that were stamped onto a scan, and pixels of a page that was scanned with 72 dots per inch."""
 _CATALOG = re.compile(rb"\b(\d{1,9} \d{1,5}) obj\s*<<[^<>]{0,1000}/Type\s*/Catalog\b")
 _HYPHEN = re.compile("[\x02\ufffe](?:\r?\n)?")
 """The mark of PDFium for a hyphen at the end of a line."""
@@ -44,7 +46,7 @@ class PdfPages:
         self.right_to_left: set[int] = set()
         """The pages with words from right to left, in the order of reading."""
         self.pictures: set[int] = set()
-        """The pages without text that show an image."""
+        """The pages without text that show an image, and those with a stamp on one."""
         self.notes: list[tuple[str, str]] = []
         """A label and the words of each comment or link, at most MAX_NOTES."""
         self.fields: dict[tuple[str, str], None] = {}
@@ -56,7 +58,7 @@ class PdfPages:
             for number, page in self._opened_pages():
                 text = page.get_textpage()
                 self._add_text(number, text)
-                if not self.texts[number] and _shows_image(page):
+                if _is_scan(page, len(self.texts[number].split())):
                     self.pictures.add(number)
                 self._add_notes(number, page)
                 self._add_fields(number, fields(form, page, text))
@@ -120,12 +122,23 @@ class PdfPages:
             pdfium.FPDFPage_CloseAnnot(annotation)
 
 
-def _shows_image(page: Any) -> bool:
-    """Return whether an image is among the first objects of a page or of its parts."""
+def _is_scan(page: Any, words: int) -> bool:
+    """Return whether the text of a page is on images among its first objects or their parts, apart from a stamp."""
     import pypdfium2.raw as pdfium
 
+    if words > _MOST_OF_STAMP:
+        return False
     objects = islice(page.get_objects(max_depth=_MAX_DEPTH), _MAX_OBJECTS)
-    return any(each.type == pdfium.FPDF_PAGEOBJ_IMAGE for each in objects)
+    pixels = [_pixels(each) for each in objects if each.type == pdfium.FPDF_PAGEOBJ_IMAGE]
+    return sum(pixels) >= _LEAST_SCAN if words else bool(pixels)
+
+
+def _pixels(image: Any) -> int:
+    import pypdfium2.raw as pdfium
+
+    width, height = ctypes.c_uint(), ctypes.c_uint()
+    pdfium.FPDFImageObj_GetImagePixelSize(image, width, height)
+    return width.value * height.value
 
 
 def _opened(data: bytes) -> Any:
