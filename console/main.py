@@ -89,7 +89,7 @@ _SECTIONS: Final = {
         "queue": "operate.queue:app",
         "throttle": "operate.throttle:app",
         "model": "operate.model:model",
-        "recognition": "operate.recognition:recognition",
+        "recognition": "operate.model:recognition",
         "telemetry": "operate.telemetry:app",
         "slo": "operate.trends:slo",
         "config": "data.upkeep:config_app",

@@ -49,6 +49,7 @@ def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | Stat
     return run
 
 
+@resumable
 async def of_background(work: Task[[], Any]) -> State[Any]:
     """Run the task of a flow that belongs to no source, and return the final state of its run."""
     await complete_waiting_runs()

@@ -7,16 +7,11 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.own_failures import of_background, resumable
+from flows.own_failures import of_background
 from tasks.background_work import recognize_pages
 
 
 @flow(name="recognize", flow_run_name="recognize: starting", retries=0, persist_result=False)
 async def recognize() -> State[Any]:
     """Recognize the text on pictures of pages, so that it is found by searches. Stops while the deployment is paused."""
-    return await _recognize()
-
-
-@resumable
-async def _recognize() -> State[Any]:
     return await of_background(recognize_pages)

@@ -17,7 +17,7 @@ from catchment.settings import BackfillNumber, PlanId, SourceSettings
 from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
-from tasks.background_work import request_embedding, request_recognition
+from tasks.background_work import request_background
 from tasks.coalesce import (
     another_run_waits,
     coalesce_into_next,
@@ -120,10 +120,8 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
             await request_backfill(sync.source.name, *backfill)
         for sink in await opened.call(sync.sinks_to_supply):
             await request_once("deliver", sink)
-        if await opened.call(sync.needs_embed_run):
-            await request_embedding()
-        if await opened.call(sync.needs_recognize_run):
-            await request_recognition()
+        for flow_name in await opened.call(sync.background_flows):
+            await request_background(flow_name)
     return summary
 
 

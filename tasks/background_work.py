@@ -1,6 +1,6 @@
 """The tasks of `embed` and `recognize`, which belong to no source: each works in a child process that lets syncs pass.
 
-`catchment.runtime.reports.background_child` is the other side.
+`catchment.search.background_child` is the other side.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -41,9 +41,9 @@ _WAIT_SECONDS, _WORK_SECONDS = 5.0, 1.0
 _POLL_SECONDS = 0.05
 
 
-async def request_embedding() -> None:
-    """Request a run of the flow `embed`, unless one is waiting already, or its deployment is paused or was deleted."""
-    await request_once("embed", shipped_name(Home.default(), "embed"))
+async def request_background(flow: str) -> None:
+    """Request a run of `embed` or `recognize`, unless one is waiting already, or its deployment is paused or was deleted."""
+    await request_once(flow, shipped_name(Home.default(), flow))
 
 
 @task(name="embed-passages", task_run_name="embed passages", persist_result=False)
@@ -59,11 +59,6 @@ async def embed_passages() -> State[Any]:
     if not work.stopped and not work.error and not work.elsewhere:
         await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
     return state
-
-
-async def request_recognition() -> None:
-    """Request a run of the flow `recognize`, unless one is waiting already, or its deployment is paused or was deleted."""
-    await request_once("recognize", shipped_name(Home.default(), "recognize"))
 
 
 @task(name="recognize-pages", task_run_name="recognize pages", persist_result=False)
@@ -123,8 +118,7 @@ class Background(Activity):
         try:
             if self.stopped:
                 return
-            assert process.stdin is not None
-            assert process.stdout is not None
+            assert process.stdin and process.stdout
             async with asyncio.timeout(_SILENCE_SECONDS) as silence:
                 while line := await process.stdout.readline():
                     if report := json.loads(line):
@@ -200,8 +194,12 @@ async def follow(work: Background, progressed: Callable[[], Awaitable[None]]) ->
     `progressed`: called every ten seconds if it made something.
     """
     with registered(work):
-        async with _showing_progress(work, progressed):
+        shower = asyncio.create_task(_show_progress(work, progressed))
+        try:
             await work.finish()
+        finally:
+            shower.cancel()
+            await asyncio.gather(shower, return_exceptions=True)
     await name_run(work.result)
     if work.elsewhere:
         return SKIPPED.because("Another host does this work")
@@ -214,18 +212,8 @@ async def follow(work: Background, progressed: Callable[[], Awaitable[None]]) ->
     return COMPLETED.because(work.result)
 
 
-@asynccontextmanager
-async def _showing_progress(work: Background, progressed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Show the progress in the run's name every ten seconds, and stop the work when the deployment is paused."""
-    shower = asyncio.create_task(_show_progress(work, progressed))
-    try:
-        yield
-    finally:
-        shower.cancel()
-        await asyncio.gather(shower, return_exceptions=True)
-
-
 async def _show_progress(work: Background, progressed: Callable[[], Awaitable[None]]) -> None:
+    """Show the progress in the run's name every ten seconds, and stop the work when the deployment is paused."""
     async with get_client() as client:
         while True:
             await asyncio.sleep(_SHOW_SECONDS)

@@ -223,14 +223,11 @@ class SinkFields(ActionFields):
     consent: bool = False
 
 
-class ModelFields(ActionFields):
-    """The model of search by meaning: `use`, `off`, `ollama:MODEL@URL` or `openai:MODEL@URL`."""
+class SettingFields(ActionFields):
+    """The model of search by meaning: `use`, `off`, `ollama:MODEL@URL` or `openai:MODEL@URL`.
 
-    setting: _Text
-
-
-class RecognitionFields(ActionFields):
-    """Whether text on pictures is recognized: `auto`, `off`, or Tesseract's names of languages, such as `deu+eng`."""
+    Or how text on pictures is recognized: `auto`, `off`, or Tesseract's names of languages, such as `deu+eng`.
+    """
 
     setting: _Text
 

@@ -53,14 +53,13 @@ from web.action_fields import (
     InboxFields,
     ItemsFields,
     LimitFields,
-    ModelFields,
     MoveFields,
     NamedFields,
     NumberFields,
     PlanFields,
     ReasonFields,
-    RecognitionFields,
     RemoveFields,
+    SettingFields,
     SinkFields,
     SourceFields,
 )
@@ -262,13 +261,13 @@ def _take_out(desk: Desk, fields: ConfirmedFields, actor: str) -> ActionResult:
     )
 
 
-def _choose_model(desk: Desk, fields: ModelFields, actor: str) -> ActionResult:
+def _choose_model(desk: Desk, fields: SettingFields, actor: str) -> ActionResult:
     is_requested = library.choose_model(desk, fields.setting, actor, fields.reason)
     paused = "" if is_requested else "; the deployment embed is paused, resume it in the Prefect UI"
     return ActionResult(f"The model of search by meaning is {fields.setting}{paused}")
 
 
-def _choose_recognition(desk: Desk, fields: RecognitionFields, actor: str) -> ActionResult:
+def _choose_recognition(desk: Desk, fields: SettingFields, actor: str) -> ActionResult:
     is_requested = library.choose_recognition(desk, fields.setting, actor, fields.reason)
     paused = "" if is_requested else "; the deployment recognize is paused, resume it in the Prefect UI"
     return ActionResult(f"The recognition of text on pictures is {fields.setting}{paused}")
@@ -395,8 +394,8 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
         _health,
     ),
     "hosts.take_out": WebAction(ConfirmedFields, _take_out, _health),
-    "library.choose_model": WebAction(ModelFields, _choose_model, _health),
-    "library.choose_recognition": WebAction(RecognitionFields, _choose_recognition, _health),
+    "library.choose_model": WebAction(SettingFields, _choose_model, _health),
+    "library.choose_recognition": WebAction(SettingFields, _choose_recognition, _health),
 }
 """The actions, by the module and the name of their function in `deployments.actions`."""
 

@@ -184,10 +184,8 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
 
 def _mark(recognized: Mapping[int, PageText]) -> str:
     """Return a suffix of the normalizer that differs with the recognized text; "" without any."""
-    if not recognized:
-        return ""
     texts = sorted((page, each.text, each.problem) for page, each in recognized.items())
-    return f"; recognized={hashlib.sha256(orjson.dumps(texts)).hexdigest()[:16]}"
+    return f"; recognized={hashlib.sha256(orjson.dumps(texts)).hexdigest()[:16]}" if texts else ""
 
 
 @lru_cache(maxsize=8)

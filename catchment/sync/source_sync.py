@@ -241,14 +241,11 @@ class SourceSync:
         """Return the sinks that have something to receive."""
         return self._ledger.outbox.due()
 
-    def needs_embed_run(self) -> bool:
-        """Return whether the sync stored so much that the flow `embed` has to make the embeddings."""
+    def background_flows(self) -> list[str]:
+        """Return the flows that have work after this sync: `embed` for passages it added, `recognize` for pages that wait."""
         has_new = self.progress.succeeded > 0 or self._bench.stage is ReplayStage.EMBED
-        return has_new and self._ledger.embeddings.needs_run()
-
-    def needs_recognize_run(self) -> bool:
-        """Return whether pages wait whose text the flow `recognize` has to recognize."""
-        return self._ledger.recognition.needs_run()
+        is_embedding_due = has_new and self._ledger.embeddings.needs_run()
+        return ["embed"] * is_embedding_due + ["recognize"] * self._ledger.recognition.needs_run()
 
     def rule(self) -> str:
         """Return the operator's rule for this source as text, or ""."""

@@ -75,7 +75,7 @@ def _missing(document: int) -> NotFound:
     return NotFound(f"document {document}: has no such picture or PDF")
 
 
-def drawn_page(home: Home, ledger: Ledger, settings: Settings, document: int, page: int) -> bytes:
+def drawn_page(home: Home, ledger: Ledger, settings: Settings, document: int, page: int) -> ServedFile:
     """Return a recognized page of a document as a PNG, upright. A parser process draws it. Raises NotFound or ItemError."""
     shown = ledger.library.document(document, mentions=0)
     read = ledger.recognition.texts({shown.content_hash}).get(shown.content_hash, {}).get(page)
@@ -83,7 +83,8 @@ def drawn_page(home: Home, ledger: Ledger, settings: Settings, document: int, pa
         raise NotFound(f"document {document}: page {page} has no recognized text")
     _, data = own_file(home, ledger, settings, shown, MOST_BYTES)
     with ParserPool(1) as pool:
-        return pool.call(Limits(), page_picture, data, shown.content.media_type, page, read.turn, _SHOWN_PIXELS)
+        png = pool.call(Limits(), page_picture, data, shown.content.media_type, page, read.turn, _SHOWN_PIXELS)
+    return ServedFile(f"{page}.png", "image/png", png)
 
 
 def keeps_file(home: Home, ledger: Ledger, shown: Shown) -> bool:

@@ -1,36 +1,75 @@
-"""`python -P -m deployments.ocr`: recognize the text of the pages that wait."""
+"""`python -P -m deployments.ocr`: recognize the pages that wait, one after another. May be killed at any point.
+
+For each: get the file, draw the page, read its text. The text is stored at once, so that a killed run repeats at most one page.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
 
-from catchment.errors import NotFound
-from catchment.ledger import Ledger
+from catchment.content.pictures.drawing import page_picture
+from catchment.content.pictures.tesseract import text_on
+from catchment.errors import ItemError, NotFound
+from catchment.ledger import Ledger, WaitingPage
+from catchment.model import PageText
+from catchment.parser_pool import ParserPool
 from catchment.runtime.home import Home
-from catchment.runtime.reports.background_child import run, tell
-from catchment.settings import SourceSettings
-from deployments.ocr.page_reader import recognize
+from catchment.search.background_child import permission, run, tell
+from catchment.settings import Limits, SourceSettings
+from catchment.views.served_files import own_file
+from catchment.views.work.recognition import Recognizer
 from deployments.sources.sources_file import SourcesFile
+
+_AT_ONCE = 50
+_LIMITS = Limits(stall_seconds=120, total_seconds=300)
+_PRELOAD = ("catchment.content.pictures.drawing", "catchment.content.pictures.tesseract")
 
 
 def main() -> int:
-    """Recognize the waiting pages. Returns 1 after an error."""
-    return run(_recognize)
+    """Recognize the text of all waiting pages whose file is on this machine. Returns 1 after an error."""
+    return run("recognize", _recognize)
 
 
-def _recognize() -> None:
-    home = Home.default()
-    with suppress(NotFound), closing(Ledger.inspect(home)) as ledger, ledger.alone("recognize") as is_alone:
-        if not is_alone:
-            tell(elsewhere=True)
-            return
+def _recognize(ledger: Ledger) -> None:
+    recognizer = Recognizer.of(ledger)
+    if recognizer.off:
+        tell(off=recognizer.off)
+        return
+    _tell(ledger)
+    page: WaitingPage | None = None
+    with ParserPool(1, preload=_PRELOAD) as pool:
+        while pages := ledger.recognition.waiting(page, _AT_ONCE):
+            for page in pages:
+                with permission():
+                    _tell(ledger, _read(ledger, pool, recognizer, page))
 
-        def settings() -> Mapping[str, SourceSettings]:
-            return {entry.name: entry.settings for entry in SourcesFile.load(home.sources_file).entries}
 
-        recognize(home, ledger, settings)
+def _tell(ledger: Ledger, sources: Sequence[str] = ()) -> None:
+    recognized, pages = ledger.recognition.counts()
+    tell(done=recognized, total=pages, sources=sources)
+
+
+def _read(ledger: Ledger, pool: ParserPool, recognizer: Recognizer, page: WaitingPage) -> Sequence[str]:
+    """Read a page and store its text. Returns the deployments of the sources that have to read an item again."""
+    digest = None
+    try:
+        shown = ledger.library.document(page.document, mentions=0)
+        _, data = own_file(Home.default(), ledger, _settings, shown, _LIMITS.max_bytes)
+        picture = pool.call(_LIMITS, page_picture, data, page.media_type, page.page)
+        digest = hashlib.sha256(picture).hexdigest()
+        text = ledger.recognition.known(digest, recognizer.name)
+        text = text or pool.call(_LIMITS, text_on, picture, recognizer.languages)
+    except NotFound:  # gone, or on another machine
+        return ()
+    except ItemError as error:
+        text = PageText("", 0.0, problem=str(error))
+    return ledger.recognition.put(page, digest, recognizer.name, text)
+
+
+def _settings() -> Mapping[str, SourceSettings]:
+    return {entry.name: entry.settings for entry in SourcesFile.load(Home.default().sources_file).entries}
 
 
 if __name__ == "__main__":

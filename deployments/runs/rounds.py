@@ -31,7 +31,7 @@ from deployments.runs.state_tags import mark
 from deployments.server.planned import read_report
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourcesFile
-from tasks.background_work import request_embedding, request_recognition
+from tasks.background_work import request_background
 from tasks.coalesce import request_once
 from tasks.run_states import COALESCED, COMPLETED, INTERRUPTED, SKIPPED
 from tasks.source_events import emit
@@ -184,9 +184,9 @@ class RecoveryRounds:
         """Request the embeddings and texts of pictures that an earlier program or an interrupted run left out."""
         with self._postponed():
             if await asyncio.to_thread(Ledger.ask, self.home, may_lack_embeddings, False):
-                await request_embedding()
+                await request_background("embed")
             if await asyncio.to_thread(Ledger.ask, self.home, lambda ledger: ledger.recognition.needs_run(), False):
-                await request_recognition()
+                await request_background("recognize")
 
     async def _supply_sinks(self) -> None:
         """Request deliveries that no sync requested: after an undo, a revocation, a failure or a restart."""

@@ -340,7 +340,8 @@ def test_attachment_generator_is_reproducible(tmp_path: Path) -> None:
     )
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert made == {name: (VAULT / "Attachments" / name).read_bytes() for name in made}
-    assert {path.name for path in (VAULT / "Attachments").iterdir()} - set(made) == {"letter-1974-red-key.png", "summer-fair.ics"}
+    attachments = {path.name for path in (VAULT / "Attachments").iterdir()}
+    assert attachments - set(made) == {"letter-1974-red-key.png", "summer-fair.ics"}
 
 
 def test_vault_contains_no_real_address() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode, urlsplit
@@ -55,13 +55,9 @@ def file_route(library: WarmLibrary) -> Route:
 
     async def show(request: Request) -> Response:
         document, embed = request.path_params["document"], request.query_params.get("embed")
-        try:
-            file = await library.read(
-                lambda: served_file(library.home, library.ledger, library.settings, document, embed)
-            )
-        except CatchmentError as failure:
-            return error(status_of(failure), str(failure))
-        return _response(file)
+        return await _sent(
+            library, lambda: served_file(library.home, library.ledger, library.settings, document, embed)
+        )
 
     return Route("/documents/{document:number}/file", show)
 
@@ -72,19 +68,19 @@ def page_route(library: WarmLibrary) -> Route:
 
     async def show(request: Request) -> Response:
         document, page = request.path_params["document"], request.path_params["page"]
-        try:
-            async with alone:
-                data = await library.read(
-                    lambda: drawn_page(library.home, library.ledger, library.settings, document, page)
-                )
-        except CatchmentError as failure:
-            return error(status_of(failure), str(failure))
-        return _response(ServedFile(f"{page}.png", "image/png", data))
+        async with alone:
+            return await _sent(
+                library, lambda: drawn_page(library.home, library.ledger, library.settings, document, page)
+            )
 
     return Route("/documents/{document:number}/pages/{page:number}", show)
 
 
-def _response(file: ServedFile) -> Response:
+async def _sent(library: WarmLibrary, read: Callable[[], ServedFile]) -> Response:
+    try:
+        file = await library.read(read)
+    except CatchmentError as failure:
+        return error(status_of(failure), str(failure))
     plain = _UNSAFE.sub("_", file.name)
     headers = {
         "Content-Security-Policy": _POLICIES.get(file.media_type, f"{_CLOSED}; sandbox"),
@@ -103,7 +99,6 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     host = elsewhere(library.home, shown.source) if view.file else None
     is_lost = view.file is not None and PART in shown.item and not keeps_file(library.home, library.ledger, shown)
     has_file = view.file is not None and not host and not is_lost
-    scans = _scans(library, shown, parameters.get("q", "")) if has_file else []
     related_documents = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
         "reading": view,
@@ -116,7 +111,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "host": host,
         "is_lost": is_lost,
         "is_picture": view.file is FileKind.PICTURE and has_file,
-        "scans": scans,
+        "scans": _scans(library, shown, parameters.get("q", "")) if has_file else [],
         "related": {
             title: (documents[:_LISTED], len(documents)) for title, documents in related_documents.items() if documents
         },

@@ -52,7 +52,7 @@ def _with_summary(raw: RawContent) -> Document:
     from catchment.content.normalize.html.summaries import joined
 
     parts = (part.encode("utf-8", "replace") for part in raw.summary.split(SUMMARY_END))
-    summaries = [_read(part, "summary.html", HTML, "utf-8", raw.address) for part in parts]
+    summaries = [_read(part, "summary.html", HTML, "utf-8", raw.address, {}) for part in parts]
     try:
         page = normalize(replace(raw, summary=""))
     except (ParseError, Skipped) as error:
@@ -81,12 +81,7 @@ def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str]:
 
 
 def _read(
-    data: bytes,
-    name: str,
-    hint: str | None,
-    encoding: str | None,
-    address: str,
-    recognized: Mapping[int, PageText] = MappingProxyType({}),
+    data: bytes, name: str, hint: str | None, encoding: str | None, address: str, recognized: Mapping[int, PageText]
 ) -> Document:
     data, kind = _unpacked(data, name, hint)
     reader = READERS.get(kind)

@@ -92,9 +92,7 @@ def _pages(data: bytes, media_type: str, size: tuple[int, int] | None) -> range:
     """Return the numbers of the pages with a picture on which text may be legible. Icons and buttons are too small."""
     if media_type not in _DRAWABLE or (size and (min(size) < _LEAST_SIDE or max(size) < 2 * _LEAST_SIDE)):
         return range(0)
-    if media_type != "image/tiff":
-        return range(1, 2)
-    return range(1, count_pages(data) + 1)
+    return range(1, 1 + (count_pages(data) if media_type == "image/tiff" else 1))
 
 
 def _diagram(written: str) -> tuple[str, tuple[str, ...]]:

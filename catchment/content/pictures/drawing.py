@@ -32,11 +32,11 @@ def page_picture(data: bytes, media_type: str, number: int, turn: int = 0, longe
     page = _of_pdf(data, number) if media_type == PDF else _of_image(data, number)
     if turn:
         page = page.rotate(-turn, expand=True)
-    size = max(page.size)
-    if size > longest:
-        page = page.resize(_scaled(page, longest / size), reducing_gap=2.0)
-    elif size < _SHORT and media_type != PDF:
-        page = page.resize(_scaled(page, 2))
+    # A picture that is turned was enlarged before.
+    is_small = max(page.size) < _SHORT and media_type != PDF and not turn
+    factor = min(longest / max(page.size), 2.0 if is_small else 1.0)
+    if factor != 1:
+        page = page.resize([max(1, round(side * factor)) for side in page.size], reducing_gap=2.0)
     written = BytesIO()
     page.save(written, "PNG", compress_level=1)
     return written.getvalue()
@@ -46,10 +46,6 @@ def count_pages(data: bytes) -> int:
     """Return the number of pages of a TIFF, at most 1,000. Raises ParseError."""
     with _opened(data) as picture:
         return min(getattr(picture, "n_frames", 1), _MOST_PAGES)
-
-
-def _scaled(page: Image, factor: float) -> tuple[int, int]:
-    return max(1, round(page.width * factor)), max(1, round(page.height * factor))
 
 
 def _of_pdf(data: bytes, number: int) -> Image:

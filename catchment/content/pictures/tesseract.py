@@ -13,18 +13,18 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from io import BytesIO
 from itertools import groupby
 
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.office.pdf.legibility import legibility
+from catchment.content.pictures.drawing import page_picture
 from catchment.content.secret_masking import mask
 from catchment.errors import ParseError
 from catchment.model import PageText, PlacedWord
 
 _PROGRAM = "tesseract"
 _ORIENTATION = "osd"
-_WORD_LEVEL = 5
+_WORD_LEVEL = "5"
 _LEAST_CONFIDENCE = 0.6
 """Mean confidence of a page below which its text is mostly wrong."""
 _DOUBTFUL = 0.75
@@ -46,9 +46,7 @@ _CODES: Mapping[str, str] = dict(pair.split(":") for pair in _PAIRS.split())
 @cache
 def version() -> str | None:
     """Return the version of the installed program; None without it."""
-    if shutil.which(_PROGRAM) is None:
-        return None
-    return _output("--version").partition("\n")[0].strip()
+    return _output("--version").partition("\n")[0].strip() if shutil.which(_PROGRAM) else None
 
 
 @cache
@@ -70,7 +68,7 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
     """
     page = _recognized(picture, languages)
     if page.words and page.confidence < _DOUBTFUL and (turn := _turn_of(picture)):
-        picture = _turned(picture, turn)
+        picture = page_picture(picture, "image/png", 1, turn)
         turned = _recognized(picture, languages)
         if turned.confidence > page.confidence:
             page = replace(turned, turn=turn)
@@ -82,34 +80,24 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
     if page.confidence < _LEAST_CONFIDENCE or legibility(page.text).is_doubtful:
         return PageText("", page.confidence)
     text = mask(page.text)
-    if text == page.text:
-        return page
     shown = set(text.split())
-    return PageText(text, page.confidence, page.turn, tuple(word for word in page.words if word.text in shown))
+    words = page.words if text == page.text else tuple(word for word in page.words if word.text in shown)
+    return replace(page, text=text, words=words)
 
 
 def _recognized(picture: bytes, languages: Sequence[str]) -> PageText:
     output = _run(picture, "-l", "+".join(languages), "--psm", "3", "tsv").decode("utf-8", "replace")
     rows = [line.split("\t") for line in output.splitlines()[1:]]
-    sizes = [row for row in rows if row[0] == "1"]
-    if not sizes:
+    if not rows:
         return PageText("", 0.0)
-    width, height = int(sizes[0][8]), int(sizes[0][9])
-    found_words = [row for row in rows if _is_word(row)]
+    size = int(rows[0][8]), int(rows[0][9])  # of the page
+    found_words = [row for row in rows if row[0] == _WORD_LEVEL and row[11].strip()]
     letters = sum(len(row[11]) for row in found_words)
     confidence = sum(float(row[10]) * len(row[11]) for row in found_words) / 100 / max(1, letters)
     words = tuple(
-        PlacedWord(
-            row[11],
-            *(1_000 * int(row[column]) // size for column, size in zip(range(6, 10), (width, height) * 2, strict=True)),
-        )
-        for row in found_words
+        PlacedWord(row[11], *(1_000 * int(row[6 + side]) // size[side % 2] for side in range(4))) for row in found_words
     )
     return PageText(_BROKEN.sub("", "\n\n".join(_paragraphs(found_words))), round(confidence, 2), words=words)
-
-
-def _is_word(row: list[str]) -> bool:
-    return int(row[0]) == _WORD_LEVEL and bool(row[11].strip())
 
 
 def _paragraphs(rows: list[list[str]]) -> Iterator[str]:
@@ -124,14 +112,6 @@ def _turn_of(picture: bytes) -> int:
     except ParseError:  # too few characters
         return 0
     return int(answer[1]) if answer and float(answer[2]) >= _LEAST_TURN else 0
-
-
-def _turned(picture: bytes, turn: int) -> bytes:
-    from PIL import Image
-
-    written = BytesIO()
-    Image.open(BytesIO(picture)).rotate(-turn, expand=True).save(written, "PNG", compress_level=1)
-    return written.getvalue()
 
 
 def _run(picture: bytes, *options: str) -> bytes:

@@ -28,13 +28,7 @@ from catchment.ledger.db.database import (
     maybe_time,
     to_json,
 )
-from catchment.ledger.db.job_states import (
-    CANCELLED,
-    LAST_DUE,
-    QUARANTINED,
-    UNFINISHED,
-    states,
-)
+from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, states
 from catchment.ledger.db.lookup import before, cut, find_open_sync, key_of
 from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import backfills, contents, documents, items, jobs, sources, syncs
@@ -306,16 +300,7 @@ class Backfills:
                 elif what.stage is ReplayStage.RECOGNIZE:
                     page_texts.await_again(writing, {each.content_id for each in readable_rows})
                 else:
-                    repeat(
-                        writing,
-                        sync.source_id,
-                        readable_rows,
-                        "replay",
-                        actor=sync.owner,
-                        sync_id=sync_id,
-                        backfill_id=number,
-                        due=LAST_DUE,
-                    )
+                    repeat(writing, sync.source_id, readable_rows, "replay", sync.owner, sync_id, number)
             added += len(readable_rows)
             self._store.let_others_write()
 

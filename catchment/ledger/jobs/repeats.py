@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, exists, select, update
 
 from catchment.errors import SkipReason
 from catchment.ledger.db.database import AnyRow, Writing, among
-from catchment.ledger.db.job_states import PENDING, SKIPPED, SUCCEEDED, UNFINISHED, states
+from catchment.ledger.db.job_states import LAST_DUE, PENDING, SKIPPED, SUCCEEDED, UNFINISHED, states
 from catchment.ledger.db.schema import documents, items, jobs
 from catchment.model import JobState
 
@@ -80,29 +80,22 @@ def can_be_repeated() -> ColumnElement[bool]:
 
 
 def repeat(
-    writing: Writing,
-    source_id: int,
-    part: Sequence[AnyRow],
-    reason: str,
-    *,
-    actor: str,
-    sync_id: int | None = None,
-    backfill_id: int | None = None,
-    due: int | None = None,
+    writing: Writing, source: int, rows: Sequence[AnyRow], reason: str, actor: str, sync: int | None, replay: int | None
 ) -> None:
     """Add a job for each item, as its current one, unless another one took that place or its document left meanwhile.
 
-    `part`: rows with the `id` and `version` of the items, and their present `job`.
+    `rows`: with the `id` and `version` of the items, and their present `job`. `sync`, `replay`: the IDs of the sync and the
+    backfill that add the jobs, which start after all others then.
     """
     live = select(documents.c.id).where(documents.c.item_id == jobs.c.item_id, documents.c.removed_at.is_(None))
     present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
     retired = (
         update(jobs)
-        .where(among(writing, jobs.c.id, [row.job for row in part]), jobs.c.current, exists(live), exists(present))
+        .where(among(writing, jobs.c.id, [row.job for row in rows]), jobs.c.current, exists(live), exists(present))
         .values(current=False)
         .returning(jobs.c.id)
     )
     there = set(writing.execute(retired).scalars())
-    enqueued = [row for row in part if row.job in there]
-    new = [NewJob(row.id, row.version, PENDING, reason, row.job, sync_id, backfill_id) for row in enqueued]
-    add(writing, source_id, new, actor=actor, sync_id=sync_id, due=due)
+    enqueued = [row for row in rows if row.job in there]
+    new = [NewJob(row.id, row.version, PENDING, reason, row.job, sync, replay) for row in enqueued]
+    add(writing, source, new, actor=actor, sync_id=sync, due=LAST_DUE if replay else None)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, tuple_, update
 
-from catchment.ledger.db.database import Store, Writing
+from catchment.ledger.db.database import Store, Writing, among
 from catchment.ledger.db.schema import consents, contents, documents, items, jobs, search_model, sources
 from catchment.ledger.db.schema import page_texts as table
-from catchment.ledger.jobs import repeats
+from catchment.ledger.jobs.repeats import can_be_repeated, repeat
 from catchment.ledger.library import page_texts
 from catchment.model import PageText
 from catchment.records.standing import OFF
 
-_ACTOR = "recognize"
-_REASON = "text recognized"
 _RARE = 50
 _WITHDRAWN = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None))
 
@@ -29,14 +27,6 @@ class WaitingPage:
     content_hash: str
     document: int
     media_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecognitionCounts:
-    """Numbers of pages: recognized, and in all."""
-
-    done: int
-    total: int
 
 
 class Recognition:
@@ -64,30 +54,24 @@ class Recognition:
 
     def languages(self) -> list[str]:
         """Return the codes of the languages of at least one in fifty documents, the most frequent first."""
-        number = func.count()
-        query = (
-            select(contents.c.language, number).where(contents.c.language.is_not(None)).group_by(contents.c.language)
-        )
+        query = select(contents.c.language, func.count()).group_by(contents.c.language).order_by(func.count().desc())
         with self._store.read() as reading:
-            rows = reading.execute(query.order_by(number.desc())).tuples().all()
-        least = sum(documents_in for _, documents_in in rows) / _RARE
-        return [language for language, documents_in in rows if language and documents_in >= least]
+            rows = [(language, number) for language, number in reading.execute(query).tuples() if language]
+        least = sum(number for _, number in rows) / _RARE
+        return [language for language, number in rows if number >= least]
 
     def waiting(self, after: WaitingPage | None, limit: int) -> list[WaitingPage]:
         """Return the next pages, the first pages of all contents before the second ones, so that no long file delays others."""
-        columns = table.c.page, table.c.content_hash, func.min(documents.c.id), contents.c.media_type
+        place, last = (table.c.page, table.c.content_hash), (after.page, after.content_hash) if after else (0, "")
         query = (
-            select(*columns)
+            select(*place, func.min(documents.c.id), contents.c.media_type)
             .join_from(table, contents, contents.c.hash == table.c.content_hash)
             .join(documents, (documents.c.content_id == contents.c.id) & documents.c.removed_at.is_(None))
-            .where(table.c.waits, documents.c.source_id.not_in(_WITHDRAWN))
-            .group_by(table.c.page, table.c.content_hash, contents.c.media_type)
-            .order_by(table.c.page, table.c.content_hash)
+            .where(table.c.waits, tuple_(*place) > last, documents.c.source_id.not_in(_WITHDRAWN))
+            .group_by(*place, contents.c.media_type)
+            .order_by(*place)
             .limit(limit)
         )
-        if after is not None:
-            later = (table.c.page == after.page) & (table.c.content_hash > after.content_hash)
-            query = query.where((table.c.page > after.page) | later)
         with self._store.read() as reading:
             return [WaitingPage(*row) for row in reading.execute(query)]
 
@@ -111,38 +95,37 @@ class Recognition:
                 .where(of_content, table.c.page == page.page)
                 .values(waits=False, picture=picture, recognizer=recognizer, **page_texts.values(read))
             )
-            if writing.execute(select(table.c.page).where(of_content, table.c.waits).limit(1)).first():
-                return []
-            return _read_again(writing, page.content_hash)
+            others = writing.execute(select(table.c.page).where(of_content, table.c.waits).limit(1)).first()
+            return [] if others else _read_again(writing, page.content_hash)
 
     def texts(self, hashes: Collection[str]) -> dict[str, dict[int, PageText]]:
         """Return what was recognized, by hash of the content and number of the page."""
-        if not hashes:
-            return {}
-        with self._store.read() as reading:
-            return page_texts.texts(reading, hashes)
+        read: dict[str, dict[int, PageText]] = {}
+        if hashes:
+            with self._store.read() as reading:
+                recognized = among(reading, table.c.content_hash, hashes) & table.c.text.is_not(None)
+                for row in reading.execute(select(table).where(recognized)):
+                    read.setdefault(row.content_hash, {})[row.page] = page_texts.page_text(row)
+        return read
 
-    def counts(self) -> RecognitionCounts:
-        """Count the pages."""
-        waiting = select(func.count()).select_from(table).where(table.c.waits)
-        total = select(func.count()).select_from(table)
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of pages: recognized, and in all."""
         with self._store.read() as reading:
-            waits, pages = (int(reading.execute(number).scalar_one()) for number in (waiting, total))
-        return RecognitionCounts(pages - waits, pages)
+            numbers = select(func.count().filter(~table.c.waits), func.count(table.c.page))
+            recognized, pages = reading.execute(numbers).one()
+        return recognized, pages
 
 
 def _read_again(writing: Writing, content_hash: str) -> list[str]:
     """Add a job for each present item with this content, unless one is waiting, which will use the text as well."""
-    names = []
     rows = writing.execute(
         select(items.c.id, items.c.source_id, items.c.version, jobs.c.id.label("job"), sources.c.name, sources.c.kind)
         .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         .join(sources, sources.c.id == items.c.source_id)
         .join(documents, documents.c.item_id == items.c.id)
         .join(contents, contents.c.id == documents.c.content_id)
-        .where(contents.c.hash == content_hash, items.c.state == "present", repeats.can_be_repeated())
+        .where(contents.c.hash == content_hash, items.c.state == "present", can_be_repeated())
     ).all()
     for row in rows:
-        repeats.repeat(writing, row.source_id, [row], _REASON, actor=_ACTOR)
-        names.append(f"sync-{row.kind}/{row.name}")
-    return names
+        repeat(writing, row.source_id, [row], "text recognized", "recognize", None, None)
+    return [f"sync-{row.kind}/{row.name}" for row in rows]

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing, suppress
 from dataclasses import asdict
 
-from catchment.errors import MeaningOff, ModelChanged, NotFound
+from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import EmbeddingCounts, Ledger
-from catchment.runtime.home import Home
-from catchment.runtime.reports.background_child import permission, run, tell
+from catchment.search.background_child import permission, run, tell
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill
 
 
 def main() -> int:
     """Make the missing embeddings. Returns 1 after an error."""
-    return run(_fill)
+    return run("embed", _fill)
 
 
-def _fill() -> None:
+def _fill(ledger: Ledger) -> None:
     try:
-        with suppress(NotFound), closing(Ledger.inspect(Home.default())) as ledger, ledger.alone("embed") as is_alone:
-            if not is_alone:
-                tell(elsewhere=True)
-                return
-            model = load(ledger.embeddings.setting, os.cpu_count() or 1)
-            space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
-            _report(ledger.embeddings.counts(space))
-            _report(fill(ledger, model, _report, permission))
+        model = load(ledger.embeddings.setting, os.cpu_count() or 1)
+        space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
+        _report(ledger.embeddings.counts(space))
+        _report(fill(ledger, model, _report, permission))
     except ModelChanged:
         tell(stopped="the model was changed")
     except MeaningOff as reason:

@@ -50,9 +50,9 @@ def gauges(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> Tall
     embedded = ledger.embeddings.counts(ledger.embeddings.wanted())
     tally.add(catalogue.PASSAGES, embedded.done, state="embedded")
     tally.add(catalogue.PASSAGES, embedded.total - embedded.done, state="waiting")
-    pages = ledger.recognition.counts()
-    tally.add(catalogue.PAGES, pages.done, state="recognized")
-    tally.add(catalogue.PAGES, pages.total - pages.done, state="waiting")
+    recognized, pages = ledger.recognition.counts()
+    tally.add(catalogue.PAGES, recognized, state="recognized")
+    tally.add(catalogue.PAGES, pages - recognized, state="waiting")
     for sink in ledger.outbox.all():
         state = "paused" if sink.state is SinkState.PAUSED else "failing" if sink.error else "active"
         tally.add(catalogue.SINKS, 1, state=state)

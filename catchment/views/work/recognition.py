@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import locale
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -45,7 +44,8 @@ class Recognizer:
             return cls("", (), _MISSING)
         wanted_names = setting.split("+")
         if setting == AUTOMATIC:
-            wanted_names = tesseract.names((*ledger.recognition.languages(), *_of_machine(), "en"))
+            of_machine = (locale.getlocale()[0] or "en").partition("_")[0]
+            wanted_names = tesseract.names((*ledger.recognition.languages(), of_machine, "en"))
         languages = tuple(name for name in wanted_names if name in tesseract.installed())[:_MOST_LANGUAGES]
         if languages:
             return cls(f"{version} {'+'.join(languages)}", languages, "")
@@ -65,14 +65,10 @@ class RecognitionStatus:
     @classmethod
     def read(cls, ledger: Ledger) -> Self:
         """Read it from the ledger. Looks for Tesseract only if pages wait."""
-        counts = ledger.recognition.counts()
-        off = Recognizer.of(ledger).off if counts.done < counts.total else ""
-        return cls(ledger.recognition.setting, counts.done, counts.total, off)
+        recognized, pages = ledger.recognition.counts()
+        reason = Recognizer.of(ledger).off if recognized < pages else ""
+        return cls(ledger.recognition.setting, recognized, pages, reason)
 
     def __str__(self) -> str:
         waiting = f"text recognition: {self.done:,} of {count(self.total, 'page')}"
         return f"{waiting}; {self.reason}" if self.reason else waiting
-
-
-def _of_machine() -> Collection[str]:
-    return [(locale.getlocale()[0] or "en").partition("_")[0]]

@@ -54,10 +54,8 @@ def pdf(data: bytes, recognized: Mapping[int, PageText]) -> PdfText:
         if second is None or not any(second.texts.values()):
             raise
         pages, metadata, warnings = {}, Metadata(second.title, (second.author,)), []
-    unread, read = list[int](), list[int]()
-    texts, remarks = list(pages.values()), [_UNCHECKED]
-    if second:
-        texts, remarks, unread, read = _complete(pages, second, recognized)
+    unchecked = list(pages.values()), [_UNCHECKED], list[int](), list[int]()
+    texts, remarks, unread, read = _complete(pages, second, recognized) if second else unchecked
     content = "\n\n".join(filter(None, (text.strip("\n") for text in texts)))
     if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
         raise ParseError("the PDF is truncated; fetch or export it again")

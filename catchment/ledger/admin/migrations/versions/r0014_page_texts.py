@@ -7,18 +7,15 @@ from alembic import op
 revision = "0014"
 down_revision = "0013"
 
-_NUMBER = {"sqlite": "INTEGER", "postgresql": "BIGINT"}
-_WITHOUT_ROWID = {"sqlite": " WITHOUT ROWID", "postgresql": ""}
-
 
 def upgrade() -> None:
     """Create the table, empty."""
     connection = op.get_bind()
-    dialect = connection.dialect.name
+    number, end = ("INTEGER", "WITHOUT ROWID") if connection.dialect.name == "sqlite" else ("BIGINT", "")
     connection.exec_driver_sql(
-        f"""CREATE TABLE page_texts ( content_hash TEXT NOT NULL, page {_NUMBER[dialect]} NOT NULL, waits BOOLEAN NOT NULL,
+        f"""CREATE TABLE page_texts ( content_hash TEXT NOT NULL, page {number} NOT NULL, waits BOOLEAN NOT NULL,
             picture TEXT, recognizer TEXT, text TEXT, confidence FLOAT, turn INTEGER, words TEXT, problem TEXT,
-            PRIMARY KEY (content_hash, page) ){_WITHOUT_ROWID[dialect]}"""
+            PRIMARY KEY (content_hash, page) ) {end}"""
     )
     connection.exec_driver_sql("CREATE INDEX page_texts_waiting ON page_texts (page, content_hash) WHERE waits")
     connection.exec_driver_sql("CREATE INDEX page_texts_by_picture ON page_texts (picture) WHERE picture IS NOT NULL")

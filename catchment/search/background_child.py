@@ -1,4 +1,4 @@
-"""The child process of a flow that belongs to no source: what it tells its run, and how it lets syncs pass.
+"""The child process of `embed` or `recognize`: what it tells its run, and how it lets syncs pass.
 
 Each line of its output is a JSON object: `{}` between two steps, `done` and `total` after one, `{"off": reason}`,
 `{"stopped": reason}` or `{"error": …}`. None contains text of the library. After each `{}` it waits for a line of input. It
@@ -10,19 +10,31 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+
+from catchment.errors import NotFound
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
 
 _NICENESS = 10
 """Syncs run at 5."""
 
 
-def run(work: Callable[[], None]) -> int:
-    """Do the work at low priority. Returns the exit code: 1 after an error, which is told by its place alone."""
+def run(flow: str, work: Callable[[Ledger], None]) -> int:
+    """Do the work of a flow at low priority, if there is a library and no other host does it.
+
+    Returns the exit code: 1 after an error, which is told by its place alone.
+    """
     os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
     try:
-        work()
+        with suppress(NotFound), closing(Ledger.inspect(Home.default())) as ledger, ledger.alone(flow) as is_alone:
+            if is_alone:
+                work(ledger)
+            else:
+                tell(elsewhere=True)
     except Exception as error:  # noqa: BLE001 - the message of an error may contain text of the library
         tell(error=f"{type(error).__name__} at {_location(error)}")
         return 1
@@ -46,7 +58,5 @@ def permission() -> Iterator[None]:
 
 def _location(error: BaseException) -> str:
     """Return the file and line that raised the error."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "?" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
