@@ -14,6 +14,7 @@ from catchment.records.rows import Event, ItemRow
 from catchment.records.standing import Consent
 from catchment.runtime.home import Home
 from catchment.views import waits
+from catchment.views.work import recognition
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
@@ -99,8 +100,9 @@ def because(ledger: Ledger, item: ItemRow, waiting: Sequence[Wait], when: Callab
         return "deleted at the source"
     match item.job_state:
         case JobState.SUCCEEDED:
-            warning = f"; {item.attributes[WARNING]}" if WARNING in item.attributes else ""
-            return f"in the library as document {item.document}{warning}"
+            document = f"in the library as document {item.document}"
+            unread = recognition.obstacle(ledger, id=item.document)
+            return "; ".join(filter(None, (document, item.attributes.get(WARNING), unread)))
         case JobState.SKIPPED:
             document = f"; document {item.document} is kept" if item.document is not None else ""
             # The type as listed: a link, a submodule, vendored.

@@ -18,6 +18,7 @@ from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views import throttling, waits
 from catchment.views.throttling import QuotaStatus
+from catchment.views.work import recognition
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
@@ -117,6 +118,7 @@ class SourceView:
         syncs: Its latest syncs, newest first.
         schedule: When it is synced, in words.
         settings: As they are written; secrets are references.
+        unrecognized: Why no text is recognized on pictures of its pages, or "".
     """
 
     line: SourceLine
@@ -128,6 +130,7 @@ class SourceView:
     syncs: tuple[SyncRow, ...]
     schedule: str
     settings: Mapping[str, Any]
+    unrecognized: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,7 @@ def source(
         tuple(ledger.syncs.recent(known.id, _SYNCS)),
         schedule,
         settings,
+        recognition.obstacle(ledger, source_id=known.id),
     )
 
 

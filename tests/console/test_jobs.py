@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,15 +12,20 @@ from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
 
 import pytest
+from sqlalchemy import insert
 
+from catchment.content.pictures import tesseract
 from catchment.errors import AccessDenied, FailureClass, Reason
 from catchment.ledger import FailureInfo, Ledger
+from catchment.ledger.db.schema import page_texts
 from catchment.model import Failure, Item, Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from connectors.folders.file import to_locator
 from console import session
 from console.library.why import obstacle
+from tests.documents import document_named
+from tests.web.test_signin import browser, sign_in
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -195,6 +201,29 @@ def test_why_says_what_became_of_an_item(filled: Path, cli: Cli, asked: str, bec
     assert (item["run"], item["code_version"]) == ("run-1", "0.1.0")
     assert item["history"]
     assert because in cli("why", asked).out
+
+
+@pytest.mark.parametrize(
+    ("version", "package"), [(None, "Tesseract is not installed; .*tesseract-ocr"), ("5", ".* tesseract-ocr-eng")]
+)
+def test_pages_that_wait_in_vain_name_the_missing_package(
+    filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, version: str | None, package: str
+) -> None:
+    monkeypatch.setattr(tesseract, "version", lambda: version)
+    monkeypatch.setattr(tesseract, "installed", frozenset[str])
+    page = browser(Home(filled))
+    sign_in(page, Home(filled))
+    asked = ("why", "Hive.md"), ("sources", "show", "notes")
+    assert not [words for words in asked if "recognized" in cli(*words).out]
+    assert "Pictures" not in page.get("/sources/notes").text
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        shown = document_named(ledger, "Hive.md")
+        with ledger._store.write() as writing:
+            writing.execute(insert(page_texts).values(content_hash=shown.content_hash, page=1, waits=True))
+    missing = re.compile(f"o text recognized on 1 page: {package}")
+    assert [words for words in asked if not missing.search(" ".join(cli(*words).out.split()))] == []
+    assert missing.search(page.get("/sources/notes").text)
+    assert missing.search(page.get("/why?item=Hive.md").text)
 
 
 def test_why_takes_a_path_on_this_machine(filled: Path, vault: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

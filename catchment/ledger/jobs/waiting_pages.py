@@ -108,6 +108,13 @@ class Recognition:
                     read.setdefault(row.content_hash, {})[row.page] = page_texts.page_text(row)
         return read
 
+    def count_waiting(self, **owner: int | None) -> int:
+        """Count the waiting pages of live documents. `owner`: the `source_id` of the documents, or the `id` of one."""
+        owned = select(contents.c.hash).join(documents, documents.c.content_id == contents.c.id)
+        of_owner = table.c.content_hash.in_(owned.filter_by(removed_at=None, **owner))
+        with self._store.read() as reading:
+            return int(reading.execute(select(func.count()).where(table.c.waits, of_owner)).scalar_one())
+
     def counts(self) -> tuple[int, int]:
         """Return the numbers of pages: recognized, and in all."""
         with self._store.read() as reading:

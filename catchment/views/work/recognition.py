@@ -72,3 +72,13 @@ class RecognitionStatus:
     def __str__(self) -> str:
         waiting = f"text recognition: {self.done:,} of {count(self.total, 'page')}"
         return f"{waiting}; {self.reason}" if self.reason else waiting
+
+
+def obstacle(ledger: Ledger, **owner: int | None) -> str:
+    """Return why no text is recognized on the pages of a source or document, or "" if none waits in vain.
+
+    `owner`: the `source_id`, or the `id` of the document.
+    """
+    pages = ledger.recognition.count_waiting(**owner)
+    reason = Recognizer.of(ledger).off if pages else ""
+    return f"no text recognized on {count(pages, 'page')}: {reason}" if reason else ""
