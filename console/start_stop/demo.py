@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,8 +55,9 @@ _SEARCHES = (
     ("when are motors forbidden", "a question of meaning: the statutes speak of engines"),
     ("Suppe aus Japan", "another language: German finds Japanese"),
 )
+_SCANNED = ("padlock has:recognized", "text recognized on a scanned letter")
 _RELATED = "Honey mustard.md"
-_EMBEDDED_SECONDS = 90.0
+_EMBEDDED_SECONDS, _RECOGNIZED_SECONDS = 90.0, 10.0
 
 
 def demo(
@@ -161,25 +162,46 @@ def _show(names: Sequence[str]) -> None:
 def _await_embeddings(source: str) -> None:
     """Wait for search by meaning, for a limited time: search by words works without."""
     render.say("Embedding the passages for search by meaning …")
-    ends = time.monotonic() + _EMBEDDED_SECONDS
-    while time.monotonic() < ends:
+
+    def is_complete() -> bool:
         results = find(_SEARCHES[0][0], None, "both", limit=1)
-        if not results.meaning_off and source not in results.incomplete:
-            return
+        return not results.meaning_off and source not in results.incomplete
+
+    _await(is_complete, _EMBEDDED_SECONDS)
+
+
+def _await(is_done: Callable[[], bool], seconds: float) -> bool:
+    ends = time.monotonic() + seconds
+    while not (is_in_time := is_done()) and time.monotonic() < ends:
         time.sleep(0.5)
+    return is_in_time
 
 
 def _show_searches(source: str) -> None:
+    from catchment.views.work.recognition import obstacle
+
     for words, shows in _SEARCHES:
-        query = f"{words} source:{source}"
-        render.say(f"\ncatchment search {query}    # {shows}")
-        results = find(query, None, "both", limit=2)
-        show_understanding(results)
-        for hit in results.hits:
-            show_hit(hit)
+        _show_search(f"{words} source:{source}", shows)
+    scanned = f"{_SCANNED[0]} source:{source}"
+    with session.reading() as ledger:
+        reason = obstacle(ledger, source_id=ledger.sources.get(source).id)
+    if reason:
+        render.say(f"\nPictures: {reason}")
+    elif _await(lambda: bool(find(scanned, None, "words", limit=1).hits), _RECOGNIZED_SECONDS):
+        _show_search(scanned, _SCANNED[1])
+    else:
+        render.say(f"\nPictures: their text is being recognized; then see: catchment search {scanned}")
     render.say(f'\ncatchment related "{_RELATED}"    # links, and notes with a similar meaning')
     related(_RELATED)
     render.say()
+
+
+def _show_search(query: str, shows: str) -> None:
+    render.say(f"\ncatchment search {query}    # {shows}")
+    results = find(query, None, "both", limit=2)
+    show_understanding(results)
+    for hit in results.hits:
+        show_hit(hit)
 
 
 def _show_address(server: Running, watched: str) -> None:
