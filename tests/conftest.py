@@ -24,6 +24,7 @@ from catchment.settings import Home
 from catchment.sync.shared import use_pool
 from deployments.runner.preload import PARSERS
 from deployments.supervisor.supervisor import Running, down, running, up
+from tests.pictures.scans import Programs
 
 # Background jobs of a shell ignore SIGINT, and their children inherit this; some tests send SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -179,3 +180,11 @@ def server(server_home: Home) -> Iterator[Running]:
         assert state is not None
         yield state
         down(server_home)
+
+
+@pytest.fixture
+def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """The substitute of Tesseract in a PATH without another one, for this process and those that it starts."""
+    programs = Programs(tmp_path / "programs")
+    monkeypatch.setenv("PATH", str(programs.folder))
+    return programs

@@ -120,9 +120,9 @@ class Person:
             return {named.locator: named.document for named in ledger.library.names(ledger.sources.get(name).id)}
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
-        """Return the flow runs of sources in these states; the clean-up and the embeddings belong to no source."""
+        """Return the flow runs of sources in these states; the clean-up, embeddings and recognition belong to no source."""
         found = self.found("flow_runs", {"flow_runs": {"state": {"type": {"any_": states}}}})
-        return [run for run in found if not {"upkeep", "embed"}.intersection(run["tags"])]
+        return [run for run in found if not {"upkeep", "embed", "recognize"}.intersection(run["tags"])]
 
     def runs_of(self, name: str) -> list[dict[str, Any]]:
         """Return all flow runs of a source that the server knows."""

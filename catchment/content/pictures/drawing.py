@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from catchment.errors import ParseError, ResourceExhausted
@@ -44,8 +45,10 @@ def page_picture(data: bytes, media_type: str, number: int, turn: int = 0, longe
 
 def count_pages(data: bytes) -> int:
     """Return the number of pages of a TIFF, at most 1,000. Raises ParseError."""
+    from PIL import ImageSequence
+
     with _opened(data) as picture:
-        return min(getattr(picture, "n_frames", 1), _MOST_PAGES)
+        return sum(1 for _ in islice(ImageSequence.Iterator(picture), _MOST_PAGES))
 
 
 def _of_pdf(data: bytes, number: int) -> Image:

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import groupby
 
 from catchment.content.normalize.language_detection import language
@@ -43,16 +42,14 @@ _CODES: Mapping[str, str] = dict(pair.split(":") for pair in _PAIRS.split())
 """Tesseract's name of a language, by its ISO 639-1 code."""
 
 
-@cache
 def version() -> str | None:
     """Return the version of the installed program; None without it."""
     return _output("--version").partition("\n")[0].strip() if shutil.which(_PROGRAM) else None
 
 
-@cache
 def installed() -> frozenset[str]:
     """Return Tesseract's names of the languages whose files are installed."""
-    lines = _output("--list-langs").splitlines()[1:] if version() else []
+    lines = _output("--list-langs").splitlines()[1:] if shutil.which(_PROGRAM) else []
     return frozenset(name.strip() for name in lines) - {_ORIENTATION}
 
 
@@ -73,7 +70,7 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
         if turned.confidence > page.confidence:
             page = replace(turned, turn=turn)
     other = names(filter(None, (language(page.text),)))
-    if other and other[0] in installed() - {*languages}:
+    if other and other[0] not in languages and other[0] in installed():
         again = _recognized(picture, (other[0], *languages))
         if again.confidence >= page.confidence - _SAME:
             page = replace(again, turn=page.turn)
@@ -87,7 +84,7 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
 
 def _recognized(picture: bytes, languages: Sequence[str]) -> PageText:
     output = _run(picture, "-l", "+".join(languages), "--psm", "3", "tsv").decode("utf-8", "replace")
-    rows = [line.split("\t") for line in output.splitlines()[1:]]
+    rows = [line.split("\t") for line in output.split("\n")[1:-1]]
     if not rows:
         return PageText("", 0.0)
     size = int(rows[0][8]), int(rows[0][9])  # of the page

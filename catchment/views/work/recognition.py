@@ -37,7 +37,7 @@ class Recognizer:
         """Return the recognizer for a library: in the languages of its documents, then in that of the machine."""
         from catchment.content.pictures import tesseract
 
-        setting, version = ledger.recognition.setting, tesseract.version()
+        setting, version, installed = ledger.recognition.setting, tesseract.version(), tesseract.installed()
         if setting == OFF:
             return cls("", (), "text recognition is off; switch it on with `catchment recognition auto`")
         if version is None:
@@ -46,7 +46,7 @@ class Recognizer:
         if setting == AUTOMATIC:
             of_machine = (locale.getlocale()[0] or "en").partition("_")[0]
             wanted_names = tesseract.names((*ledger.recognition.languages(), of_machine, "en"))
-        languages = tuple(name for name in wanted_names if name in tesseract.installed())[:_MOST_LANGUAGES]
+        languages = tuple(name for name in wanted_names if name in installed)[:_MOST_LANGUAGES]
         if languages:
             return cls(f"{version} {'+'.join(languages)}", languages, "")
         packages = " ".join(f"tesseract-ocr-{name.replace('_', '-')}" for name in wanted_names or ["eng"])
