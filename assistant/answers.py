@@ -132,6 +132,9 @@ class ReadAnswer(PartOfResult):
     media_type: str
     language: str | None
     date: str | None
+    recognized: Annotated[
+        float | None, Field(description="Confidence in text that was recognized on pictures: it may have errors")
+    ]
     offset: int
     untrusted: DocumentText
 
@@ -172,6 +175,7 @@ class SourceStatus(_Row):
 class StatusAnswer(FromSharedSources):
     running: Annotated[bool, Field(description="Whether Catchment runs and syncs by itself")]
     meaning: str
+    pictures: Annotated[str, Field(description="How much of the text on pictures is recognized; the rest is not found")]
     sources: list[SourceStatus]
 
 

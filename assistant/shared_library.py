@@ -83,6 +83,7 @@ class AssistantLibrary:
             media_type=shown.content.media_type,
             language=_language(shown.content.language),
             date=_moment(view.moment),
+            recognized=shown.content.recognized.get("confidence"),
             offset=arguments.offset,
             **_position(len(text), arguments.offset + len(part)),
             untrusted=answers.DocumentText(
@@ -118,6 +119,7 @@ class AssistantLibrary:
         """Return the state of the shared sources, and whether Catchment runs."""
         from catchment.search.meaning.meaning_status import MeaningStatus
         from catchment.views.sources import standings
+        from catchment.views.work.recognition import RecognitionStatus
         from deployments.server.running import running
 
         ledger, _ = self._open()
@@ -141,6 +143,7 @@ class AssistantLibrary:
         return answers.StatusAnswer(
             running=running(self._home) is not None,
             meaning=str(meaning),
+            pictures=str(RecognitionStatus.read(ledger)),
             withheld=self._withheld(),
             **position,
             sources=rows,

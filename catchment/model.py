@@ -322,9 +322,24 @@ class Document:
     warnings: tuple[str, ...] = ()
     pictures: tuple[int, ...] = ()
 
+    @property
+    def recognized(self) -> Mapping[str, Any]:
+        """What is known of its recognized text, as in the property `RECOGNIZED`; empty without any."""
+        return recognized(self.media_type, self.properties)
+
 
 RECOGNIZED = "recognized"
-"""The property of a document with recognized text: its mean `confidence`, and its `pages` if others have typed text."""
+"""The property of a document with recognized text: its mean `confidence`, and if other text is typed, its `pages` and `places`.
+
+A place is the start and the end of a page in the text.
+"""
+
+
+def recognized(media_type: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the property `RECOGNIZED`; empty without it. A note may have one of its own with this name."""
+    is_of_pages = media_type == "application/pdf" or media_type.startswith("image/")
+    about: Mapping[str, Any] = properties.get(RECOGNIZED, {}) if is_of_pages else {}
+    return about
 
 
 class PlacedWord(NamedTuple):

@@ -35,7 +35,7 @@ class ReadTask:
     """An item to read, through a pickled connector or from `raw` if its bytes are already fetched.
 
     `known` is the item's content in the library; the same content is not parsed again. `recognized`: the text on the pictures
-    of its pages.
+    of its pages, as it was then.
     """
 
     item: Item
@@ -114,7 +114,8 @@ class Read:
 def digest(task: ReadTask) -> bytes:
     """Fetch and hash an item without parsing it; return an encoded `Read`."""
     raw = _fetch(task)
-    return _read(task, raw, _hash(raw), None).encode()
+    content_hash = _hash(raw)
+    return _read(_of_content(task, content_hash), raw, content_hash, None).encode()
 
 
 def read(task: ReadTask) -> bytes:
@@ -126,6 +127,7 @@ def read(task: ReadTask) -> bytes:
     start = time.perf_counter()
     raw = _fetch(task)
     content_hash = _hash(raw)
+    task = _of_content(task, content_hash)
     if task.known is not None and content_hash == task.known[0]:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
@@ -151,6 +153,12 @@ def _extraction(document: Document) -> bytes:
 
 def _fetch(task: ReadTask) -> RawContent:
     return task.raw or _connector(task.connector).fetch(task.item)
+
+
+def _of_content(task: ReadTask, content_hash: str) -> ReadTask:
+    """Return the task without the text on pictures of another content: the item has changed since."""
+    is_known = task.known is not None and task.known[0] == content_hash
+    return task if is_known or not task.recognized else replace(task, recognized={})
 
 
 def _hash(raw: RawContent) -> str:

@@ -12,7 +12,7 @@ from catchment.content.extract.mail import stretches
 from catchment.content.extract.properties import ALIASES, TAGS
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
-from catchment.model import RECOGNIZED, Document, EntityKind, LinkKind
+from catchment.model import RECOGNIZED, Document, EntityKind, LinkKind, recognized
 from catchment.records import record_of
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.related import related as near
@@ -97,7 +97,9 @@ class DocumentView:
     def facts(self) -> dict[str, str]:
         """The properties of a note as texts, without those that other fields show. Of others, how well they were recognized."""
         is_note = self.media_type == "text/markdown"
-        properties = {name: value for name, value in self.properties.items() if is_note or name == RECOGNIZED}
+        about = recognized(self.media_type, self.properties)
+        shown = {RECOGNIZED: {name: value for name, value in about.items() if name != "places"}}
+        properties = self.properties if is_note else shown
         texts = {name: _in_words(value) for name, value in properties.items() if name.lower() not in TAGS | ALIASES}
         return {name: text for name, text in texts.items() if text not in {"", self.title, self.author, self.language}}
 

@@ -101,7 +101,7 @@ def because(ledger: Ledger, item: ItemRow, waiting: Sequence[Wait], when: Callab
     match item.job_state:
         case JobState.SUCCEEDED:
             document = f"in the library as document {item.document}"
-            unread = recognition.obstacle(ledger, id=item.document)
+            unread = recognition.unread(ledger, id=item.document)
             return "; ".join(filter(None, (document, item.attributes.get(WARNING), unread)))
         case JobState.SKIPPED:
             document = f"; document {item.document} is kept" if item.document is not None else ""

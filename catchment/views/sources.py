@@ -118,7 +118,7 @@ class SourceView:
         syncs: Its latest syncs, newest first.
         schedule: When it is synced, in words.
         settings: As they are written; secrets are references.
-        unrecognized: Why no text is recognized on pictures of its pages, or "".
+        unrecognized: How many of its pictures have text that is not recognized yet, and why, or "".
     """
 
     line: SourceLine
@@ -190,7 +190,7 @@ def source(
         tuple(ledger.syncs.recent(known.id, _SYNCS)),
         schedule,
         settings,
-        recognition.obstacle(ledger, source_id=known.id),
+        recognition.unread(ledger, source_id=known.id),
     )
 
 

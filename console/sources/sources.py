@@ -200,7 +200,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     is_planned = report and session.running() and facts["state"] == "active"
     planned = next(iter(report.runs.get(name, ())), None) if report and is_planned else None
     recent = session.asked(lambda ledger: ledger.syncs.recent(ledger.sources.get(name).id, limit=10), ())
-    pictures = session.asked(lambda ledger: recognition.obstacle(ledger, source_id=ledger.sources.get(name).id), "")
+    pictures = session.asked(lambda ledger: recognition.unread(ledger, source_id=ledger.sources.get(name).id), "")
     unread, next_run = consent.unread_hosts(entry), planned and planned.at
     render.show_fields({**facts, "pictures": pictures, "next run": next_run, **arguments.flat(settings)})
     for host in session.asked(lambda ledger: sources.line(ledger, session.home(), name, report).standing.away, ()):

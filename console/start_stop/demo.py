@@ -178,13 +178,13 @@ def _await(is_done: Callable[[], bool], seconds: float) -> bool:
 
 
 def _show_searches(source: str) -> None:
-    from catchment.views.work.recognition import obstacle
+    from catchment.views.work.recognition import unread
 
     for words, shows in _SEARCHES:
         _show_search(f"{words} source:{source}", shows)
     scanned = f"{_SCANNED[0]} source:{source}"
     with session.reading() as ledger:
-        reason = obstacle(ledger, source_id=ledger.sources.get(source).id)
+        reason = unread(ledger, source_id=ledger.sources.get(source).id)
     if reason:
         render.say(f"\nPictures: {reason}")
     elif _await(lambda: bool(find(scanned, None, "words", limit=1).hits), _RECOGNIZED_SECONDS):

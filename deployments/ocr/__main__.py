@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _recognize(ledger: Ledger) -> None:
-    recognizer = Recognizer.of(ledger)
+    recognizer, setting = Recognizer.of(ledger), ledger.recognition.setting
     if recognizer.off:
         tell(off=recognizer.off)
         return
@@ -43,6 +43,9 @@ def _recognize(ledger: Ledger) -> None:
         while pages := ledger.recognition.waiting(page, _AT_ONCE):
             for page in pages:
                 with permission():
+                    if ledger.recognition.setting != setting:
+                        tell(stopped="the setting was changed")
+                        return
                     _tell(ledger, _read(ledger, pool, recognizer, page))
 
 

@@ -97,7 +97,11 @@ def test_text_of_pictures_enters_the_document_once_all_pages_are_recognized(pape
     assert after.document == before.document
     assert after.content.text == "typed words\n\nQuittung über Quitten\n\nSumme 12 Taler"
     assert after.content.warnings == ()
-    assert after.content.properties[RECOGNIZED] == {"confidence": 0.85, "pages": "2-3"}
+    assert after.content.properties[RECOGNIZED] == {
+        "confidence": 0.85,
+        "pages": "2-3",
+        "places": [[13, 34], [36, 50]],
+    }
     assert list(waiting(papers)) == []
     assert papers.sync().get("succeeded", 0) == 0
     assert papers.ledger.check(deep=True) == []
@@ -114,6 +118,35 @@ def test_recognized_text_is_found_marked_and_ranked_below_typed_text(papers: Pap
     assert GUESSED not in hits[1].snippet
     marked = search(papers.ledger, "has:recognized", datetime.now(UTC), meaning_off="off").hits
     assert [hit.item for hit in marked] == ["scan.pdf"]
+
+
+def test_passages_of_recognized_pages_are_marked_in_a_document_with_typed_ones(papers: Papers) -> None:
+    (papers.folder / "mixed.pdf").write_bytes(scan(b"Typed orchard " * 300))
+    papers.sync()
+    recognize(papers, "Quince receipt " * 300)
+    papers.sync()
+    for word, is_recognized in {"orchard": False, "quince": True}.items():
+        hits = search(papers.ledger, word, datetime.now(UTC), meaning_off="off").hits
+        assert [hit.is_recognized for hit in hits] == [is_recognized], word
+
+
+def test_changed_picture_loses_the_text_of_the_former_one(papers: Papers) -> None:
+    (papers.folder / "photo.png").write_bytes(png(400, 400))
+    papers.sync()
+    recognize(papers, "mulberry")
+    papers.sync()
+    assert "mulberry" in document_named(papers.ledger, "photo.png").content.text
+    (papers.folder / "photo.png").write_bytes(png(500, 400))
+    papers.sync()
+    assert document_named(papers.ledger, "photo.png").content.text == ""
+    assert [page.page for page in waiting(papers)] == [1]
+
+
+def test_note_may_have_a_property_with_the_name_of_ours(papers: Papers) -> None:
+    (papers.folder / "note.md").write_text("---\nrecognized: 2020\n---\nQuince")
+    papers.sync()
+    hits = search(papers.ledger, "quince", datetime.now(UTC), meaning_off="off").hits
+    assert [(hit.item, hit.is_recognized) for hit in hits] == [("note.md", False)]
 
 
 def test_copy_and_move_of_a_scan_are_not_recognized_again(papers: Papers) -> None:

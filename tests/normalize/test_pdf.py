@@ -145,7 +145,7 @@ def test_damaged_compressed_page_is_read_up_to_the_damage() -> None:
 
 _IMAGE = b"q 400 0 0 600 72 72 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q"
 _LARGE = b"q 400 0 0 600 72 72 cm BI /W 800 /H 1000 /CS /G /BPC 8 ID " + b"x" * 800_000 + b" EI Q"
-_STAMP, _SENTENCE = (b"BT /F1 12 Tf 72 700 Td (%s) Tj ET " % words for words in (b"Received", b"one more word " * 8))
+_STAMP, _SENTENCE = (b"BT /F1 12 Tf 72 700 Td (%s) Tj ET " % words for words in (b"Received", b"one more word " * 24))
 _FORM = b"q 400 0 0 600 72 72 cm /X1 Do Q"
 _SCANNED = "pages whose text is a picture and not recognized yet: "
 

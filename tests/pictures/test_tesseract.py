@@ -66,7 +66,7 @@ def test_page_in_another_installed_language_is_read_again(tesseract: Programs) -
         ("left-\nRight", "left-\nRight"),
         ("12-\nfold", "12-\nfold"),
         ("end-\n\nbegin", "end-\n\nbegin"),
-        ("a -\nb", "a -\nb"),
+        ("lot a -\nb", "lot a -\nb"),
     ],
 )
 def test_word_broken_at_the_end_of_a_line_is_joined(tesseract: Programs, lines: str, text: str) -> None:

@@ -95,7 +95,9 @@ def answering(respond: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[int
         "Handler", (BaseHTTPRequestHandler,), {"do_GET": respond, "do_POST": respond, "log_message": _ignore}
     )
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = False  # its end awaits them: an answer to nobody would write into the output of the next test
+        server.daemon_threads = (
+            False  # its end awaits them: an answer to nobody would write into the output of the next test
+        )
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield server.server_address[1]

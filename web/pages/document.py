@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
-from catchment.model import PART, RECOGNIZED, PlacedWord
+from catchment.model import PART, PlacedWord
 from catchment.search.language import parse_words, without_filters
 from catchment.search.present import marks, pattern
 from catchment.search.results import Hit
@@ -198,7 +198,7 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
 
 def _scans(library: WarmLibrary, shown: Shown, query: str) -> list[tuple[int, list[PlacedWord]]]:
     """Return the first recognized pages of a document, each with its words that match the words of a query."""
-    if RECOGNIZED not in shown.content.properties:
+    if not shown.content.recognized:
         return []
     pages = library.ledger.recognition.texts({shown.content_hash}).get(shown.content_hash, {})
     patterns = [

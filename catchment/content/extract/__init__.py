@@ -12,7 +12,7 @@ from catchment.content.extract.chunks import chunks
 from catchment.content.extract.prose import mask
 from catchment.content.normalize import markup
 from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
-from catchment.model import GUESSED, RECOGNIZED, Document, Entity, Extraction, Link, LinkKind
+from catchment.model import GUESSED, Document, Entity, Extraction, Link, LinkKind
 
 EXTRACTOR = "9"
 """The version of the extractor. It changes when the extraction or the indexed names of any document change."""
@@ -55,8 +55,14 @@ def extract(document: Document) -> Extraction:
         passages = code.passages(text, definitions)
     else:
         passages = (mail.passages if document.media_type == MAIL else chunks)(text, headings)
-    if RECOGNIZED in fields and "pages" not in fields[RECOGNIZED]:
-        passages = tuple(passage._replace(heading=GUESSED) for passage in passages)
+    if recognized := document.recognized:
+        places = recognized.get("places", [[0, len(text)]])
+        passages = tuple(
+            passage._replace(heading=GUESSED)
+            if any(passage.start < stop and start < passage.end for start, stop in places)
+            else passage
+            for passage in passages
+        )
     return Extraction(passages, tuple(links), tuple(entities))
 
 

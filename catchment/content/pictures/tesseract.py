@@ -33,6 +33,8 @@ _SAME = 0.02
 _LEAST_TURN = 2.0
 """Confidence of the orientation, as Tesseract states it."""
 _TURN = re.compile(rb"Rotate: (\d+)\s+Orientation confidence: ([\d.]+)")
+_A_WORD = re.compile(r"[^\W_]{3}|[\u3040-\u9fff\uac00-\ud7af]{2}")
+"""Lines of a drawing look like single letters."""
 _BROKEN = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zà-öø-ÿ])")
 _PAIRS = (
     "ar:ara cs:ces da:dan de:deu el:ell en:eng es:spa fi:fin fr:fra he:heb hu:hun it:ita ja:jpn ko:kor nb:nor "
@@ -74,7 +76,7 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
         again = _recognized(picture, (other[0], *languages))
         if again.confidence >= page.confidence - _SAME:
             page = replace(again, turn=page.turn)
-    if page.confidence < _LEAST_CONFIDENCE or legibility(page.text).is_doubtful:
+    if page.confidence < _LEAST_CONFIDENCE or not _A_WORD.search(page.text) or legibility(page.text).is_doubtful:
         return PageText("", page.confidence)
     text = mask(page.text)
     shown = set(text.split())

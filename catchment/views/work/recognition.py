@@ -74,11 +74,12 @@ class RecognitionStatus:
         return f"{waiting}; {self.reason}" if self.reason else waiting
 
 
-def obstacle(ledger: Ledger, **owner: int | None) -> str:
-    """Return why no text is recognized on the pages of a source or document, or "" if none waits in vain.
+def unread(ledger: Ledger, **owner: int | None) -> str:
+    """Return that text of a source or document is not recognized yet, and why it cannot be; "" if nothing waits.
 
     `owner`: the `source_id`, or the `id` of the document.
     """
     pages = ledger.recognition.count_waiting(**owner)
     reason = Recognizer.of(ledger).off if pages else ""
-    return f"no text recognized on {count(pages, 'page')}: {reason}" if reason else ""
+    text = f"text on {count(pages, 'picture')} not recognized yet"
+    return "" if not pages else f"{text}: {reason}" if reason else text

@@ -7,7 +7,7 @@ omits, and read the other types.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -101,7 +101,21 @@ def _pdf(data: bytes, recognized: Mapping[int, PageText]) -> Document:
     about: dict[str, Any] = {"confidence": round(confidence, 2)}
     if len(content) > sum(len(recognized[page].text) + len("\n\n") for page in pages):
         about["pages"] = pdf.ranges(pages)
+        about["places"] = _places(document.text, [tidy(recognized[page].text) for page in pages])
     return replace(document, properties={**document.properties, RECOGNIZED: about})
+
+
+def _places(text: str, parts: Iterable[str]) -> list[list[int]]:
+    """Return start and end of each part in a text, in order; from the last one to the end for a part that is not as it was."""
+    places, after = list[list[int]](), 0
+    for part in parts:
+        start = text.find(part, after)
+        if start < 0:
+            places.append([after, len(text)])
+        else:
+            after = start + len(part)
+            places.append([start, after])
+    return places
 
 
 def _document(

@@ -129,7 +129,8 @@ def _complete(
             if (page := recognized.get(number)) is None:
                 unread.append(number)
             elif page.text:
-                text = page.text if judged.is_doubtful else "\n\n".join(filter(None, (text.strip(), page.text)))
+                is_stamp = not judged.is_doubtful and not _words(text) <= _words(page.text)
+                text = f"{text.strip()}\n\n{page.text}" if is_stamp else page.text
                 judged = _LEGIBLE
                 read.append(number)
             elif page.problem:

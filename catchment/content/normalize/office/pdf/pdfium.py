@@ -24,8 +24,8 @@ _MAX_MISSING = 1_000
 """Missing pages in a row after which the file ends; each costs 18 µs, and a /Count may be any number."""
 _MAX_OBJECTS, _MAX_DEPTH = 1_000, 3
 """The objects of a page, also within others, that are searched for an image."""
-_MOST_OF_STAMP, _LEAST_SCAN = 20, 500_000
-"""Words that were stamped onto a scan, and pixels of a page that was scanned with 72 dots per inch."""
+_MOST_OF_STAMP, _LEAST_SCAN = 60, 500_000
+"""Words that a stamp or an archive adds to a scan, and pixels of a page that was scanned with 72 dots per inch."""
 _CATALOG = re.compile(rb"\b(\d{1,9} \d{1,5}) obj\s*<<[^<>]{0,1000}/Type\s*/Catalog\b")
 _HYPHEN = re.compile("[\x02\ufffe](?:\r?\n)?")
 """The mark of PDFium for a hyphen at the end of a line."""
