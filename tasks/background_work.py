@@ -23,6 +23,7 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
+from catchment.ledger import Ledger
 from catchment.runtime.membership import shipped_name
 from catchment.search.meaning import meaning_status
 from catchment.settings import Home
@@ -70,8 +71,11 @@ async def recognize_pages() -> State[Any]:
     work = Background(flow_run.id, flow="recognize", module="deployments.ocr", unit="pages")
 
     async def read_again() -> None:
-        while work.sources:
-            await request_once(*work.sources.pop().split("/", 1))
+        # Also those of an earlier run that was killed before it requested them.
+        for name in await asyncio.to_thread(
+            Ledger.ask, Home.default(), lambda ledger: ledger.recognition.sources(), []
+        ):
+            await request_once(*name.split("/", 1))
 
     state = await follow(work, read_again)
     await read_again()
@@ -88,7 +92,6 @@ class Background(Activity):
         unit: What it makes, in the plural.
         off: Why it can make nothing.
         elsewhere: Whether another host does the work.
-        sources: The deployments of the sources whose items are to be read again, because of what it made.
     """
 
     flow: str
@@ -99,7 +102,6 @@ class Background(Activity):
     off: str = ""
     error: str = ""
     elsewhere: bool = False
-    sources: set[str] = field(default_factory=set)
     _may_work_until: float = 0.0
     _first: tuple[float, int] | None = None
     _process: Process | None = field(default=None, repr=False)
@@ -151,7 +153,6 @@ class Background(Activity):
         self.off, self.error = report.get("off", ""), report.get("error", "")
         self.elsewhere = report.get("elsewhere", False)
         self.stopped = self.stopped or report.get("stopped", "")
-        self.sources.update(report.get("sources", ()))
         if "done" in report:
             self.done, self.total = report["done"], report["total"]
             self._first = self._first or (time.monotonic(), self.done)

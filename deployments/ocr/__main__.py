@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from catchment.content.pictures.drawing import page_picture
 from catchment.content.pictures.tesseract import text_on
@@ -46,29 +46,34 @@ def _recognize(ledger: Ledger) -> None:
                     if ledger.recognition.setting != setting:
                         tell(stopped="the setting was changed")
                         return
-                    _tell(ledger, _read(ledger, pool, recognizer, page))
+                    _read(ledger, pool, recognizer, page)
+                    _tell(ledger)
 
 
-def _tell(ledger: Ledger, sources: Sequence[str] = ()) -> None:
+def _tell(ledger: Ledger) -> None:
     recognized, pages = ledger.recognition.counts()
-    tell(done=recognized, total=pages, sources=sources)
+    tell(done=recognized, total=pages)
 
 
-def _read(ledger: Ledger, pool: ParserPool, recognizer: Recognizer, page: WaitingPage) -> Sequence[str]:
-    """Read a page and store its text. Returns the deployments of the sources that have to read an item again."""
+def _read(ledger: Ledger, pool: ParserPool, recognizer: Recognizer, page: WaitingPage) -> None:
+    """Read a page and store its text. Raises ItemError if Tesseract or its languages were changed meanwhile."""
     digest = None
     try:
         shown = ledger.library.document(page.document, mentions=0)
         _, data = own_file(Home.default(), ledger, _settings, shown, _LIMITS.max_bytes)
+        if hashlib.sha256(data).hexdigest() != page.content_hash:  # changed: the next sync notes it
+            return
         picture = pool.call(_LIMITS, page_picture, data, page.media_type, page.page)
         digest = hashlib.sha256(picture).hexdigest()
         text = ledger.recognition.known(digest, recognizer.name)
         text = text or pool.call(_LIMITS, text_on, picture, recognizer.languages)
     except NotFound:  # gone, or on another machine
-        return ()
+        return
     except ItemError as error:
+        if Recognizer.of(ledger) != recognizer:
+            raise
         text = PageText("", 0.0, problem=str(error))
-    return ledger.recognition.put(page, digest, recognizer.name, text)
+    ledger.recognition.put(page, digest, recognizer.name, text)
 
 
 def _settings() -> Mapping[str, SourceSettings]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from catchment.ledger import WaitingPage
+from catchment.ledger import RecognitionCounts, WaitingPage
 from catchment.model import GUESSED, RECOGNIZED, PageText, PlacedWord, ReplayStage
 from catchment.search.search import search
 from catchment.settings import Home
@@ -66,15 +66,11 @@ def waiting(papers: Papers) -> Iterator[WaitingPage]:
         yield page
 
 
-def recognize(papers: Papers, words: str = "Quittung über Quitten") -> list[str]:
-    """Recognize all waiting pages, and return the deployments that have to read again."""
-    return [
-        name
-        for page in list(waiting(papers))
-        for name in papers.ledger.recognition.put(
-            page, f"picture {page.content_hash} {page.page}", READER, PageText(f"{words} {page.page}", 0.9)
-        )
-    ]
+def recognize(papers: Papers, words: str = "Quittung über Quitten") -> None:
+    """Recognize all waiting pages."""
+    for page in list(waiting(papers)):
+        picture = f"picture {page.content_hash} {page.page}"
+        papers.ledger.recognition.put(page, picture, READER, PageText(f"{words} {page.page}", 0.9))
 
 
 def rows(papers: Papers) -> int:
@@ -89,10 +85,13 @@ def test_text_of_pictures_enters_the_document_once_all_pages_are_recognized(pape
     assert before.content.warnings == ("pages whose text is a picture and not recognized yet: 2-3",)
     first, second = waiting(papers)
     assert (first.page, second.page, first.document) == (2, 3, before.document)
-    put = papers.ledger.recognition.put
-    assert put(first, "a", READER, PageText("Quittung über Quitten", 0.9)) == []
-    assert put(second, "b", READER, PageText("Summe 12 Taler", 0.8)) == ["sync-local_files/papers"]
+    recognition = papers.ledger.recognition
+    recognition.put(first, "a", READER, PageText("Quittung über Quitten", 0.9))
+    assert recognition.sources() == []
+    recognition.put(second, "b", READER, PageText("Summe 12 Taler", 0.8))
+    assert recognition.sources() == ["sync-local_files/papers"]
     assert papers.sync()["succeeded"] == 1
+    assert recognition.sources() == []
     after = document_named(papers.ledger, "mixed.pdf")
     assert after.document == before.document
     assert after.content.text == "typed words\n\nQuittung über Quitten\n\nSumme 12 Taler"
@@ -201,7 +200,7 @@ def test_replay_recognizes_again_and_keeps_the_text_meanwhile(papers: Papers) ->
     papers.sync()
     work(papers, started(papers, ReplayStage.RECOGNIZE))
     assert papers.documents() == {"scan.pdf": "Quittnng 1"}
-    assert recognize(papers, "Quittung") == ["sync-local_files/papers"]
+    recognize(papers, "Quittung")
     papers.sync()
     assert papers.documents() == {"scan.pdf": "Quittung 1"}
 
@@ -232,3 +231,14 @@ def test_changed_scan_waits_again_and_its_former_text_goes_with_its_undo_data(pa
     papers.sync()
     assert papers.documents()["scan.pdf"].endswith("Quittung über Quitten 2")
     papers.ledger.check(deep=True)
+
+
+def test_pages_of_a_removed_document_do_not_wait(papers: Papers) -> None:
+    (papers.folder / "scan.pdf").write_bytes(scan())
+    papers.write("note.md", "It stays.")
+    papers.sync()
+    assert papers.ledger.recognition.counts() == RecognitionCounts(0, 2)
+    (papers.folder / "scan.pdf").unlink()
+    papers.sync()
+    assert papers.ledger.recognition.counts() == RecognitionCounts(0, 0)
+    assert not papers.ledger.recognition.needs_run()

@@ -6,6 +6,7 @@ A killed act is repeated from its start, as a user or the next run would. A comp
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ from console.data import backup
 from deployments.actions import desk as actions
 from deployments.actions import sinks as sink_actions
 from tests.faults.desk import PATIENT, SOURCE, Desk, same, work_through
+from tests.pictures.scanned_papers import recognize
+from tests.pictures.scans import Programs, png, scan, scanned
 
 Act = Callable[[Desk], object]
 NOW = timedelta(0)
@@ -328,6 +331,34 @@ def _embed(desk: Desk, name: str) -> None:
         assert searched is not None
         assert searched.name.startswith(name)
         assert ledger.embeddings.counts(searched) == counts
+
+
+# Text on pictures
+
+
+def scans(desk: Desk) -> None:
+    (desk.papers / "scan.pdf").write_bytes(scanned("First words", "Second words"))
+    shutil.copyfile(desk.papers / "scan.pdf", desk.papers / "copy.pdf")
+    (desk.papers / "photo.png").write_bytes(png(scan("A photograph of the harbour")))
+
+
+def scanned_texts(_: Desk) -> dict[str, str]:
+    """Return the expected library contents: the texts of the scans."""
+    return {
+        "scan.pdf": "First words\n\nSecond words",
+        "copy.pdf": "First words\n\nSecond words",
+        "photo.png": "A photograph of the harbour",
+    }
+
+
+def recognized(desk: Desk) -> None:
+    os.environ["PATH"] = str(Programs(desk.aside / "programs").folder)
+    recognize(desk.home, desk.papers)
+
+
+def recognition_chosen(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        ledger.recognition.setting = "eng"
 
 
 # Clean-up
@@ -797,6 +828,7 @@ SCENES = (
         folder,
         unsound=True,
     ),
+    Scene("recognition", (scans,), (sync, recognition_chosen, recognized, sync), scanned_texts),
     Scene("a lost runner", (papers, sync), (runner_lost, sync), folder),
     Scene("a newer program", (papers, sync), (led_forward, sync), folder),
     Scene("plan", (papers, sync, changes), (planned, followed), folder),

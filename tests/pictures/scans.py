@@ -55,7 +55,7 @@ class Programs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self.install()
 
     def install(self) -> None:

@@ -108,6 +108,7 @@ def _swell(_: Path) -> None:
 _ACCIDENTS: Mapping[str, Callable[[Path], object]] = {
     "!fail": lambda _: sys.exit("Error during processing."),
     "!stall": lambda _: time.sleep(3_600),
+    "!slow": lambda _: time.sleep(3),
     "!swell": _swell,
     "!die": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "!kill": lambda _: os.kill(os.getppid(), signal.SIGKILL),

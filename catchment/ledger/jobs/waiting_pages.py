@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, tuple_, update
 
 from catchment.ledger.db.database import Store, Writing, among
+from catchment.ledger.db.job_states import PENDING, states
 from catchment.ledger.db.schema import consents, contents, documents, items, jobs, search_model, sources
 from catchment.ledger.db.schema import page_texts as table
 from catchment.ledger.jobs.repeats import can_be_repeated, repeat
@@ -15,8 +16,18 @@ from catchment.ledger.library import page_texts
 from catchment.model import PageText
 from catchment.records.standing import OFF
 
+_REASON = "text recognized"
 _RARE = 50
 _WITHDRAWN = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None))
+_PLACE = table.c.page, table.c.content_hash
+_WAITING = (
+    select(*_PLACE, func.min(documents.c.id), contents.c.media_type)
+    .join_from(table, contents, contents.c.hash == table.c.content_hash)
+    .join(documents, (documents.c.content_id == contents.c.id) & documents.c.removed_at.is_(None))
+    .where(table.c.waits, documents.c.source_id.not_in(_WITHDRAWN))
+    .group_by(*_PLACE, contents.c.media_type)
+)
+"""Pages of documents that left the library do not wait, though they are kept as undo data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +59,7 @@ class Recognition:
 
     def needs_run(self) -> bool:
         """Return whether the flow `recognize` has work: pages wait, and it is not off."""
-        waiting = select(table.c.page).where(table.c.waits).limit(1)
-        with self._store.read() as reading:
-            return reading.execute(waiting).first() is not None and self.setting != OFF
+        return self.setting != OFF and bool(self.waiting(None, 1))
 
     def languages(self) -> list[str]:
         """Return the codes of the languages of at least one in fifty documents, the most frequent first."""
@@ -62,16 +71,9 @@ class Recognition:
 
     def waiting(self, after: WaitingPage | None, limit: int) -> list[WaitingPage]:
         """Return the next pages, the first pages of all contents before the second ones, so that no long file delays others."""
-        place, last = (table.c.page, table.c.content_hash), (after.page, after.content_hash) if after else (0, "")
-        query = (
-            select(*place, func.min(documents.c.id), contents.c.media_type)
-            .join_from(table, contents, contents.c.hash == table.c.content_hash)
-            .join(documents, (documents.c.content_id == contents.c.id) & documents.c.removed_at.is_(None))
-            .where(table.c.waits, tuple_(*place) > last, documents.c.source_id.not_in(_WITHDRAWN))
-            .group_by(*place, contents.c.media_type)
-            .order_by(*place)
-            .limit(limit)
-        )
+        query = _WAITING.order_by(*_PLACE).limit(limit)
+        if after is not None:
+            query = query.where(tuple_(*_PLACE) > (after.page, after.content_hash))
         with self._store.read() as reading:
             return [WaitingPage(*row) for row in reading.execute(query)]
 
@@ -82,11 +84,10 @@ class Recognition:
             row = reading.execute(select(table).where(same).limit(1)).first()
             return None if row is None else page_texts.page_text(row)
 
-    def put(self, page: WaitingPage, picture: str | None, recognizer: str, read: PageText) -> list[str]:
+    def put(self, page: WaitingPage, picture: str | None, recognizer: str, read: PageText) -> None:
         """Store the text of a page. After the last page of a content, add a job for each item that has it.
 
-        Return the deployments of the sources of these items, as `sync-KIND/NAME`. `picture`: the hash of the page's picture;
-        None if it cannot be drawn.
+        `picture`: the hash of the page's picture; None if it cannot be drawn.
         """
         with self._store.write() as writing:
             of_content = table.c.content_hash == page.content_hash
@@ -96,7 +97,15 @@ class Recognition:
                 .values(waits=False, picture=picture, recognizer=recognizer, **page_texts.values(read))
             )
             others = writing.execute(select(table.c.page).where(of_content, table.c.waits).limit(1)).first()
-            return [] if others else _read_again(writing, page.content_hash)
+            if others is None:
+                _read_again(writing, page.content_hash)
+
+    def sources(self) -> list[str]:
+        """Return the deployments of the sources that have to read items again, as `sync-KIND/NAME`."""
+        waiting = states({PENDING}) & jobs.c.current & (jobs.c.reason == _REASON)
+        query = select(sources.c.kind, sources.c.name).join(jobs, jobs.c.source_id == sources.c.id).where(waiting)
+        with self._store.read() as reading:
+            return [f"sync-{kind}/{name}" for kind, name in reading.execute(query.distinct())]
 
     def texts(self, hashes: Collection[str]) -> dict[str, dict[int, PageText]]:
         """Return what was recognized, by hash of the content and number of the page."""
@@ -117,22 +126,21 @@ class Recognition:
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of pages: recognized, and in all."""
+        recognized = select(func.count()).select_from(table).where(~table.c.waits)
+        waiting = select(func.count()).select_from(_WAITING.subquery())
         with self._store.read() as reading:
-            numbers = select(func.count().filter(~table.c.waits), func.count(table.c.page))
-            recognized, pages = reading.execute(numbers).one()
-        return recognized, pages
+            made, missing = (int(reading.execute(number).scalar_one()) for number in (recognized, waiting))
+        return made, made + missing
 
 
-def _read_again(writing: Writing, content_hash: str) -> list[str]:
+def _read_again(writing: Writing, content_hash: str) -> None:
     """Add a job for each present item with this content, unless one is waiting, which will use the text as well."""
     rows = writing.execute(
-        select(items.c.id, items.c.source_id, items.c.version, jobs.c.id.label("job"), sources.c.name, sources.c.kind)
+        select(items.c.id, items.c.source_id, items.c.version, jobs.c.id.label("job"))
         .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
-        .join(sources, sources.c.id == items.c.source_id)
         .join(documents, documents.c.item_id == items.c.id)
         .join(contents, contents.c.id == documents.c.content_id)
         .where(contents.c.hash == content_hash, items.c.state == "present", can_be_repeated())
     ).all()
     for row in rows:
-        repeat(writing, row.source_id, [row], "text recognized", "recognize", None, None)
-    return [f"sync-{row.kind}/{row.name}" for row in rows]
+        repeat(writing, row.source_id, [row], _REASON, "recognize", None, None)
