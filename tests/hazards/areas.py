@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.hazards import disks, mail, processes, repositories, websites
+from tests.hazards import disks, mail, processes, recognition, repositories, websites
 from tests.hazards.model import Area
 
 AREAS: tuple[Area[Any], ...] = (
@@ -14,4 +14,5 @@ AREAS: tuple[Area[Any], ...] = (
     websites.AREA,
     processes.AREA,
     disks.AREA,
+    recognition.AREA,
 )

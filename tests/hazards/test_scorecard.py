@@ -1,14 +1,16 @@
-"""Every folder mishap, applied to the engine, and the judge of the scorecard itself."""
+"""Every mishap of folders and hazard of the recognition, applied to the engine, and the judge of the scorecard itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.hazards import recognition
 from tests.hazards.catchment import Engine
 from tests.hazards.folders import mishaps
-from tests.hazards.model import Held, Mishap, folder_name, judge, meet
+from tests.hazards.model import Hazard, Held, Mishap, folder_name, judge, meet
 
 pytestmark = pytest.mark.long
 
@@ -16,6 +18,21 @@ pytestmark = pytest.mark.long
 @pytest.mark.parametrize("mishap", list(mishaps()), ids=lambda mishap: mishap.name.replace(" ", "-"))
 def test_engine_holds_the_right_contents_after_a_mishap(mishap: Mishap, tmp_path: Path) -> None:
     verdict, _, _ = meet(Engine(tmp_path / "home"), mishap, tmp_path / folder_name(mishap.name))
+    assert verdict.right, verdict
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[recognition.Desk]:
+    """The shared scene of the hazards of the recognition."""
+    with recognition.AREA.scene(tmp_path_factory.mktemp("recognition")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("hazard", recognition.AREA.hazards, ids=lambda hazard: hazard.name.replace(" ", "-"))
+def test_outcome_of_a_hazard_of_the_recognition_is_right(
+    desk: recognition.Desk, hazard: Hazard[recognition.Desk]
+) -> None:
+    verdict = hazard.happens(desk)
     assert verdict.right, verdict
 
 

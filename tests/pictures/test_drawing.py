@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import time
 from io import BytesIO
@@ -51,6 +52,7 @@ _GREY = scan("A legible page")
         (png(scan("A legible page", size=(960, 480))), "image/png"),
         (png(scan("A legible page", size=(7680, 3840))), "image/png"),
         (scanned("A legible page"), "application/pdf"),
+        (gzip.compress(gzip.compress(scanned("A legible page"))), "application/pdf"),
     ],
 )
 def test_page_is_drawn_upright_and_grey_on_white(data: bytes, media_type: str) -> None:

@@ -8,12 +8,14 @@ from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from catchment.content.normalize.archives import inflated
 from catchment.errors import ParseError, ResourceExhausted
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 PDF = "application/pdf"
+_GZIP = b"\x1f\x8b"
 _DOTS_PER_INCH = 300
 _LONGEST = 5_000
 """Pixels of the longer side. A larger picture is reduced; A4 with 300 dots per inch has 3,508."""
@@ -30,6 +32,8 @@ def page_picture(data: bytes, media_type: str, number: int, turn: int = 0, longe
     `longest`: most pixels of its longer side. Raises ParseError if it cannot be read, and ResourceExhausted if it has more than
     120 million pixels.
     """
+    while data.startswith(_GZIP):
+        data = inflated(data)
     page = _of_pdf(data, number) if media_type == PDF else _of_image(data, number)
     if turn:
         page = page.rotate(-turn, expand=True)
