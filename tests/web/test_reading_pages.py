@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from PIL import Image
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
@@ -18,10 +21,15 @@ from catchment.ledger import Ledger
 from catchment.ledger.db.schema import contents, documents
 from catchment.model import Document, Item, Priority, RawContent
 from catchment.runtime.home import Home
+from connectors.local_files import LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
+from tests.documents import document_named
 from tests.ledger.test_messages import arrive, eml, quoted
 from tests.ledger.test_reading import PDF, put
 from tests.ledger.world import Clock, World, note
+from tests.pictures.scanned_papers import ScannedPapers
+from tests.pictures.scans import Programs, many, scan
+from tests.pictures.stand_in import page_words
 from tests.web.conftest import PROJECT
 from tests.web.safety import faults
 from tests.web.test_signin import HOST, PORT, TOKEN, sign_in
@@ -226,6 +234,69 @@ def test_attached_pdf_is_served_from_the_raw_content_and_named(reader: Reader) -
     assert response.headers["content-disposition"].startswith('inline; filename="Lease.pdf"')
     world.ledger.consents.withdraw(world.ledger.sources.get("post").id, {"everything"}, "me")
     assert reader.client.get(own).status_code == 404
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TestClient, Ledger]]:
+    """A browser at a library of a recognized scan as document 1, on its second page HTML and a picture on its side."""
+    folder = tmp_path_factory.mktemp("scans")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(Programs(folder / "programs").folder))
+        papers = ScannedPapers(Home(folder / "home").make(), folder)
+        tags = f"{HOSTILE.partition(' ![')[0]} written by a correspondent who likes tags very much"
+        pages = [scan("Rules of the harbour\n\nHarbours close"), scan(tags, turn=90), scan("")]
+        (folder / "scan.pdf").write_bytes(many(pages, "PDF"))
+        papers.write("typed.md", "It is typed.")
+        papers.work()
+    home = papers.home
+    settings = {"papers": LocalFilesSettings(root=folder)}
+    library = WarmLibrary(home, lambda _reason: None, lambda: settings)
+    web = application(library, Readiness(library, None), desk_of(home), TOKEN)
+    client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
+    assert sign_in(client, home).status_code == 303
+    yield client, papers.ledger
+    papers.ledger.close()
+
+
+def test_recognized_words_of_a_search_are_marked_on_the_picture(scans: tuple[TestClient, Ledger]) -> None:
+    client, ledger = scans
+    number = document_named(ledger, "scan.pdf").document
+    page = client.get(f"/documents/{number}?q=harbour").text
+    assert re.findall(r'<img src="([^"]+)"', page) == [f"/documents/{number}/pages/{at}" for at in (1, 2)]
+    assert [int(y) for y in re.findall(r'<rect x="0" y="(\d+)"', page)] == [1_000 * row // 48 for row in (4, 5)]
+    assert "Rules of the harbour" in page
+    assert "<rect" not in client.get(f"/documents/{number}").text
+
+
+def test_html_on_a_picture_is_shown_as_text(scans: tuple[TestClient, Ledger]) -> None:
+    client, ledger = scans
+    page = client.get(f"/documents/{document_named(ledger, 'scan.pdf').document}?q=alert").text
+    assert "likes tags very much" in page
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+
+
+def test_drawn_page_is_upright_and_needs_a_session(scans: tuple[TestClient, Ledger]) -> None:
+    client, ledger = scans
+    address = f"/documents/{document_named(ledger, 'scan.pdf').document}/pages"
+    response = client.get(f"{address}/2")
+    assert response.headers["content-type"] == "image/png"
+    assert response.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'; sandbox"
+    assert response.headers["cache-control"] == "private, no-cache"
+    picture = Image.open(BytesIO(response.content))
+    assert (max(picture.size), page_words(picture)[-2:]) == (1_600, ["very", "much"])
+    assert TestClient(client.app, base_url=HOST).get(f"{address}/2").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["{scan}/pages/4", "{scan}/pages/0", "{typed}/pages/1", "99/pages/1", "{scan}/pages/x"]
+)
+def test_page_that_does_not_exist_is_not_found(scans: tuple[TestClient, Ledger], path: str) -> None:
+    client, ledger = scans
+    numbers = {
+        name: document_named(ledger, f"{name}.{kind}").document for name, kind in (("scan", "pdf"), ("typed", "md"))
+    }
+    assert client.get(f"/documents/{path.format(**numbers)}").status_code == 404
 
 
 def test_conversation_folds_quotations_and_lists_attachments(reader: Reader) -> None:
