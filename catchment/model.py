@@ -335,6 +335,10 @@ A place is the start and the end of a page in the text.
 """
 
 
+WITH_RECOGNIZED = "; recognized="
+"""Follows the name of the normalizer of a content with recognized text."""
+
+
 def recognized(media_type: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the property `RECOGNIZED`; empty without it. A note may have one of its own with this name."""
     is_of_pages = media_type == "application/pdf" or media_type.startswith("image/")

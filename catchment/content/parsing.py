@@ -21,7 +21,7 @@ from catchment.content.normalize import NORMALIZER, kind_of, normalize
 from catchment.content.normalize.formats import SOURCE_TEXT
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector
-from catchment.model import Document, Item, PageText, RawContent, StoredDocument
+from catchment.model import WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
 
 CODE = f"{NORMALIZER}.{EXTRACTOR}"
 """The version of the code that makes documents and extractions."""
@@ -193,7 +193,7 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
 def _mark(recognized: Mapping[int, PageText]) -> str:
     """Return a suffix of the normalizer that differs with the recognized text; "" without any."""
     texts = sorted((page, each.text, each.problem) for page, each in recognized.items())
-    return f"; recognized={hashlib.sha256(orjson.dumps(texts)).hexdigest()[:16]}" if texts else ""
+    return f"{WITH_RECOGNIZED}{hashlib.sha256(orjson.dumps(texts)).hexdigest()[:16]}" if texts else ""
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from catchment.ledger import RecognitionCounts, WaitingPage
+from catchment.ledger import WaitingPage
 from catchment.model import GUESSED, RECOGNIZED, PageText, PlacedWord, ReplayStage
 from catchment.search.search import search
 from catchment.settings import Home
@@ -141,6 +141,18 @@ def test_changed_picture_loses_the_text_of_the_former_one(papers: Papers) -> Non
     assert [page.page for page in waiting(papers)] == [1]
 
 
+def test_copy_of_a_large_scan_whose_former_content_is_kept_gets_the_text(papers: Papers) -> None:
+    (papers.folder / "a.pdf").write_bytes(scan(b"Typed orchard " * 6_000))
+    papers.sync()
+    recognize(papers)
+    papers.sync()
+    shutil.copy(papers.folder / "a.pdf", papers.folder / "copy.pdf")
+    papers.sync()
+    recognize(papers)
+    papers.sync()
+    assert "Quitten" in document_named(papers.ledger, "copy.pdf").content.text
+
+
 def test_note_may_have_a_property_with_the_name_of_ours(papers: Papers) -> None:
     (papers.folder / "note.md").write_text("---\nrecognized: 2020\n---\nQuince")
     papers.sync()
@@ -237,8 +249,8 @@ def test_pages_of_a_removed_document_do_not_wait(papers: Papers) -> None:
     (papers.folder / "scan.pdf").write_bytes(scan())
     papers.write("note.md", "It stays.")
     papers.sync()
-    assert papers.ledger.recognition.counts() == RecognitionCounts(0, 2)
+    assert papers.ledger.recognition.counts() == (0, 2)
     (papers.folder / "scan.pdf").unlink()
     papers.sync()
-    assert papers.ledger.recognition.counts() == RecognitionCounts(0, 0)
+    assert papers.ledger.recognition.counts() == (0, 0)
     assert not papers.ledger.recognition.needs_run()

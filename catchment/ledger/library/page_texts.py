@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -13,12 +13,16 @@ from catchment.ledger.db.database import AnyRow, Writing, among
 from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import contents
 from catchment.ledger.db.schema import page_texts as table
-from catchment.model import PageText, PlacedWord
+from catchment.model import WITH_RECOGNIZED, PageText, PlacedWord
 from catchment.records.rows import Delivered
 
 
-def add(writing: Writing, outcomes: Iterable[Delivered]) -> None:
+def add(writing: Writing, outcomes: Collection[Delivered]) -> None:
     """Let the pages wait whose text a document lacks, also if it is known: its document was made without it."""
+    stored_already = {
+        each.content_hash for each in outcomes if each.document is None and WITH_RECOGNIZED not in each.normalizer
+    }
+    writing.execute(update(table).where(among(writing, table.c.content_hash, stored_already)).values(waits=True))
     read = ((outcome.content_hash, outcome.document.pictures) for outcome in outcomes if outcome.document)
     pages = {(digest, page) for digest, pictures in read for page in pictures}
     if not pages:
