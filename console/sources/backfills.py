@@ -49,7 +49,8 @@ def new(
         typer.Option("--items", metavar="FILE", help="Only items whose paths are in this file, one a line."),
     ] = None,
     stage: Annotated[
-        ReplayStage | None, typer.Option(metavar="STAGE", help="First step: fetch, normalize, extract or embed.")
+        ReplayStage | None,
+        typer.Option(metavar="STAGE", help="First step: fetch, recognize, normalize, extract or embed."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only store the plan, to be started by its number.")
@@ -227,7 +228,7 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Items in quarantine: retries them.")] = False,
     stage: Annotated[
-        ReplayStage, typer.Option("--from", metavar="STAGE", help="From: normalize, extract or embed.")
+        ReplayStage, typer.Option("--from", metavar="STAGE", help="From: recognize, normalize, extract or embed.")
     ] = (ReplayStage.NORMALIZE),
     dry_run: arguments.DryRun = False,
     wait: Wait = False,

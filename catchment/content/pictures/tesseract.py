@@ -32,8 +32,16 @@ _SAME = 0.02
 """Difference of confidences that means nothing: with the wrong language, Tesseract is as confident of words without accents."""
 _LEAST_TURN = 2.0
 """Confidence of the orientation, as Tesseract states it."""
-_TURN = re.compile(rb"Rotate: (\d+)\s+Orientation confidence: ([\d.]+)")
-_A_WORD = re.compile(r"[^\W_]{3}|[\u3040-\u9fff\uac00-\ud7af]{2}")
+_LOOK = re.compile(rb"Rotate: (\d+)\s+Orientation confidence: ([\d.]+)\s+Script: (\w+)")
+_SCRIPTS: Mapping[str, Sequence[str]] = {
+    "Japanese": ("jpn",), "Han": ("chi_sim", "jpn"), "Korean": ("kor",), "Hangul": ("kor",), "Cyrillic": ("rus", "ukr"),
+    "Greek": ("ell",), "Arabic": ("ara",), "Hebrew": ("heb",),
+}  # fmt: skip
+"""Tesseract's names of languages by its name of their script, other than Latin."""
+_EAST_ASIAN = "[\u3040-\u9fff]"
+_APART = re.compile(f"(?<={_EAST_ASIAN}) (?={_EAST_ASIAN})")
+"""A blank that Tesseract puts between two characters of a text without blanks."""
+_A_WORD = re.compile(rf"[^\W_]{{3}}|{_EAST_ASIAN}{{2}}")
 """Lines of a drawing look like single letters."""
 _BROKEN = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zà-öø-ÿ])")
 _PAIRS = (
@@ -63,17 +71,19 @@ def names(codes: Iterable[str]) -> list[str]:
 def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
     """Recognize the text on a PNG, also if the picture lies on its side. Runs in a parser process.
 
-    `languages`: Tesseract's names, the most probable first. A text in another installed language is recognized again with it.
+    `languages`: Tesseract's names, the most probable first. A text in another installed language, or in a script that none of
+    them has, is recognized again with that language first: the first one decides about accents.
     """
     page = _recognized(picture, languages)
-    if page.words and page.confidence < _DOUBTFUL and (turn := _turn_of(picture)):
+    turn, of_script = _look(picture) if page.words and page.confidence < _DOUBTFUL else (0, ())
+    if turn:
         picture = page_picture(picture, "image/png", 1, turn)
         turned = _recognized(picture, languages)
         if turned.confidence > page.confidence:
             page = replace(turned, turn=turn)
-    other = names(filter(None, (language(page.text),)))
-    if other and other[0] not in languages and other[0] in installed():
-        again = _recognized(picture, (other[0], *languages))
+    likely = [*of_script, *names(filter(None, (language(page.text),)))]
+    if (first := next(filter(installed().__contains__, likely), languages[0])) != languages[0]:
+        again = _recognized(picture, (first, *(each for each in languages if each != first)))
         if again.confidence >= page.confidence - _SAME:
             page = replace(again, turn=page.turn)
     if page.confidence < _LEAST_CONFIDENCE or not _A_WORD.search(page.text) or legibility(page.text).is_doubtful:
@@ -96,7 +106,9 @@ def _recognized(picture: bytes, languages: Sequence[str]) -> PageText:
     words = tuple(
         PlacedWord(row[11], *(1_000 * int(row[6 + side]) // size[side % 2] for side in range(4))) for row in found_words
     )
-    return PageText(_BROKEN.sub("", "\n\n".join(_paragraphs(found_words))), round(confidence, 2), words=words)
+    return PageText(
+        _APART.sub("", _BROKEN.sub("", "\n\n".join(_paragraphs(found_words)))), round(confidence, 2), words=words
+    )
 
 
 def _paragraphs(rows: list[list[str]]) -> Iterator[str]:
@@ -104,13 +116,17 @@ def _paragraphs(rows: list[list[str]]) -> Iterator[str]:
         yield "\n".join(" ".join(word[11] for word in line) for _, line in groupby(paragraph, lambda row: row[2:5]))
 
 
-def _turn_of(picture: bytes) -> int:
-    """Return the clockwise degrees that make a picture upright; 0 if it is, or has too few letters to tell."""
+def _look(picture: bytes) -> tuple[int, Sequence[str]]:
+    """Return the clockwise degrees that make a picture upright, and languages with its script; 0 and none if it cannot tell."""
     try:
-        answer = _TURN.search(_run(picture, "--psm", "0"))
+        answer = _LOOK.search(_run(picture, "--psm", "0"))
     except ParseError:  # too few characters
-        return 0
-    return int(answer[1]) if answer and float(answer[2]) >= _LEAST_TURN else 0
+        return 0, ()
+    if answer is None:
+        return 0, ()
+    return int(answer[1]) if float(answer[2]) >= _LEAST_TURN else 0, _SCRIPTS.get(
+        answer[3].decode("ascii", "replace"), ()
+    )
 
 
 def _run(picture: bytes, *options: str) -> bytes:
