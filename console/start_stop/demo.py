@@ -135,22 +135,10 @@ def _show(names: Sequence[str]) -> None:
 
     with session.reading() as ledger:
         rows = [row for row in standings(ledger, session.home()) if row.name in names]
-        # A run that crashed or never started has no summary.
-        summaries = {row.name: row.last_sync.summary if row.last_sync else {} for row in rows}
         render.say()
         render.show_table(
-            ("SOURCE", "DOCUMENTS", "NEW OR CHANGED", "UNCHANGED", "SKIPPED", "QUARANTINED"),
-            [
-                (
-                    row.name,
-                    row.documents,
-                    summaries[row.name].get("succeeded", 0),
-                    summaries[row.name].get("unchanged", 0),
-                    row.jobs.get(JobState.SKIPPED, 0),
-                    row.quarantined,
-                )
-                for row in rows
-            ],
+            ("SOURCE", "DOCUMENTS", "SKIPPED", "QUARANTINED"),
+            [(row.name, row.documents, row.jobs.get(JobState.SKIPPED, 0), row.quarantined) for row in rows],
         )
         if entries := [entry for entry in ledger.quarantine.list() if entry.source in names]:
             render.say("\nQuarantined items:")

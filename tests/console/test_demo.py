@@ -45,5 +45,5 @@ def test_a_sync_that_told_nothing_is_shown_too(cli: Cli, filled: Path, capsys: p
         ledger.sources.put("another", "local_files", Priority.NORMAL)
     demo._show(["notes", "another"])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["notes", "2", "0", "0", "1", "1"] in rows
-    assert ["another", "0", "0", "0", "0", "0"] in rows
+    assert ["notes", "2", "1", "1"] in rows
+    assert ["another", "0", "0", "0"] in rows
