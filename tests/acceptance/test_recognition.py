@@ -11,7 +11,6 @@ import httpx
 import psutil
 import pytest
 
-from catchment.runtime.home import Home
 from deployments.server.client import api
 from tests.acceptance.person import Person, upright, without_meaning
 from tests.pictures.scans import Programs, png, scan, scanned
@@ -55,8 +54,8 @@ def _status(person: Person) -> dict[str, Any]:
     return found
 
 
-def _is_found(person: Person, words: str) -> bool:
-    return bool(person.hits(words))
+def _is_found(person: Person, phrase: str) -> bool:
+    return bool(person.hits(f'"{phrase}"'))
 
 
 def _runs(person: Person) -> list[dict[str, Any]]:
@@ -75,8 +74,8 @@ def _add(person: Person, folder: Path, name: str, *pages: str) -> None:
     person.sync("papers")
 
 
-def _health(person: Person) -> dict[str, Any]:
-    (found,) = [one for one in person("health", "--json").json["findings"] if one["probe"] == "recognition"]
+def _finding(person: Person, command: str = "health") -> dict[str, Any]:
+    (found,) = [one for one in person(command, "--json").json["findings"] if one["probe"] == "recognition"]
     return dict(found)
 
 
@@ -97,8 +96,8 @@ def test_scan_in_a_folder_is_found_by_its_text_without_a_command(person: Person)
     assert (first["state_name"], first["name"]) == ("Completed", "recognize: 3 pages")
     assert _status(person) == {"setting": "auto", "done": 3, "total": 3, "reason": ""}
     assert "text recognition: 3 of 3 pages" in person("status").ok().out.lower()
-    health = _health(person)
-    assert (health["verdict"], health["message"]) == ("ok", "3 of 3 pages on pictures recognized")
+    finding = _finding(person)
+    assert (finding["verdict"], finding["message"]) == ("ok", "3 of 3 pages on pictures recognized")
     until(
         lambda: _pages(person),
         lambda lines: lines == {'catchment_pages{state="recognized"} 3.0', 'catchment_pages{state="waiting"} 0.0'},
@@ -115,7 +114,7 @@ def test_no_page_is_read_while_recognition_is_off(person: Person, folder: Path, 
     assert (status["setting"], status["done"], status["total"]) == ("off", 3, 4)
     assert "catchment recognition auto" in status["reason"]
     person("recognition", "auto").ok()
-    until(lambda: _is_found(person, "written while"))
+    until(lambda: _is_found(person, "while it was off"))
 
 
 def test_no_run_is_requested_while_the_deployment_is_paused(person: Person, folder: Path) -> None:
@@ -129,7 +128,7 @@ def test_no_run_is_requested_while_the_deployment_is_paused(person: Person, fold
         assert _runs(person) == before
         client.post(f"/deployments/{deployment}/resume_deployment").raise_for_status()
     person("recognition", "auto").ok()
-    until(lambda: _is_found(person, "written while paused"))
+    until(lambda: _is_found(person, "while it was paused"))
 
 
 def test_without_tesseract_the_package_is_named_and_all_else_works(
@@ -142,25 +141,26 @@ def test_without_tesseract_the_package_is_named_and_all_else_works(
     latest = _runs(person)[0]
     assert (latest["state_name"], latest["name"]) == ("Skipped", "recognize: off")
     assert _status(person)["reason"] == _PACKAGE
-    health = _health(person)
-    assert (health["verdict"], health["message"].partition("; ")[2]) == ("ok", _PACKAGE)
+    for command in ("health", "check"):
+        finding = _finding(person, command)
+        assert (finding["verdict"], finding["message"].partition("; ")[2]) == ("ok", _PACKAGE)
     assert _is_found(person, "seven quinces")
     assert person("quarantine", "list", "--json").ok().json == []
     programs.install()
     person("recognition", "auto").ok()
-    until(lambda: _is_found(person, "written while missing"))
+    until(lambda: _is_found(person, "while it was missing"))
 
 
 def test_killed_processes_lose_no_page_and_repeat_at_most_one(person: Person, folder: Path, programs: Programs) -> None:
     for number, kill in enumerate((_kill_process, _kill_runner)):
+        until(lambda: _is_idle(person))
         before = len(programs.calls())
         pages = [f"!slow Page {page} of life {number}" for page in range(4)]
         _add(person, folder, f"killed {number}.pdf", *pages)
         until(lambda before=before: len(programs.calls()) >= before + 2)
         kill(person)
-        until(lambda number=number: _is_found(person, f"life {number}"))
-        text = " ".join(str(hit) for hit in person.hits(f"life {number} page"))
-        assert text
+        phrases = [f"page {page} of life {number}" for page in range(len(pages))]
+        until(lambda phrases=phrases: all(_is_found(person, phrase) for phrase in phrases), seconds=120)
         assert len(programs.calls()) - before <= len(pages) + 1
     until(lambda: _is_idle(person))
     assert {"Crashed", "Completed"} <= {run["state_name"] for run in _runs(person)}
@@ -189,8 +189,6 @@ def test_withdrawn_consent_leaves_no_byte_of_the_recognized_text(person: Person,
     _add(person, folder, "secret.pdf", "Chrysanthemum", "!slow Rhododendron")
     person("consent", "revoke", "papers", "--yes").ok()
     until(lambda: _is_idle(person))
-    home = Home(person.home)
-    assert home.path.exists()
     left = [
         str(path)
         for path, data in person.files()

@@ -22,6 +22,8 @@ from deployments.sources.entries import Timing, prepare
 from deployments.sources.sources_file import SourcesFile
 from tests.acceptance.person import PROJECT
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
+from tests.pictures.scanned_papers import ScannedPapers
+from tests.pictures.scans import Programs, many, scan
 from tests.web.conftest import fill, served
 
 pytestmark = [pytest.mark.browser]
@@ -36,6 +38,7 @@ _PAGES = (
     "/documents/1",
     "/documents/1/versions",
     "/documents/1/diff",
+    "/documents/4?q=harbour",
     "/trouble",
     "/sources",
     "/sources/new",
@@ -51,13 +54,26 @@ _PAGES = (
     "/health",
     "/nope",
 )
+_HTML = "<img src=x onerror=document.title='hostile'> is what the hostile correspondent has written on it"
 _SIZES = {"wide": (1280, 900), "phone": (390, 844)}
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    home = Home(tmp_path_factory.mktemp("page") / "home").make()
+    """A home with the notes as the documents 1 to 3, and a recognized scan of two pages as document 4."""
+    folder = tmp_path_factory.mktemp("page")
+    home = Home(folder / "home").make()
     fill(home)
+    (folder / "scans").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(Programs(folder / "programs").folder))
+        papers = ScannedPapers(home, folder / "scans")
+        pages = [scan("Rules of the harbour\n\nHarbours close"), scan(_HTML, turn=90)]
+        (papers.folder / "scan.pdf").write_bytes(many(pages, "PDF"))
+        papers.work()
+        papers.ledger.close()
+    with SourcesFile.changing(home.sources_file) as file:
+        file.add(prepare("local_files", str(papers.folder), "papers", {}, Timing()))
     return home
 
 
@@ -172,6 +188,36 @@ def test_forms_of_the_page_are_accepted(page: Page, url: str) -> None:
     expect(page).to_have_url(f"{url}/signin")
     page.goto(f"{url}/health")
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [*_SIZES, "beside"])
+def test_recognized_page_has_the_words_of_the_search_marked(page: Page, url: str, size: str) -> None:
+    width, height = _SIZES.get(size, (1_600, 1_000))
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(f"{url}/search?q=harbour")
+    page.goto(url + (page.locator(".hit a", has_text="scan").first.get_attribute("href") or ""))
+    expect(page.locator("article")).to_contain_text("Rules of the harbour")
+    page.locator(".scans figure").nth(1).scroll_into_view_if_needed()
+    pictures, text = page.locator(".scans img"), page.locator("article > p").first
+    page.wait_for_load_state("networkidle")
+    first, beside = pictures.first.bounding_box(), text.bounding_box()
+    assert first is not None
+    assert beside is not None
+    assert (beside["x"] > first["x"] + first["width"]) == (size == "beside")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # The substitute of Tesseract reads word n in row n of 48, from the left edge.
+    marks = [page.locator(".scans figure").first.locator("rect").nth(n).bounding_box() for n in (0, 1)]
+    for mark, row in zip(marks, (4, 5), strict=True):
+        assert mark is not None
+        assert abs(mark["x"] - first["x"]) < 2
+        assert abs(mark["y"] - first["y"] - first["height"] * row / 48) < 2
+        assert abs(mark["height"] - first["height"] / 48) < 2
+    assert page.locator(".scans figure").nth(1).locator("rect").count() == 0
+    box = pictures.nth(1).bounding_box()
+    assert box is not None
+    assert box["width"] > 1.9 * box["height"], "it stands upright"
+    assert "hostile" not in page.title()
+    _picture(page, f"recognized-{size}")
 
 
 def test_change_is_seen_on_an_open_page(page: Page, url: str, home: Home) -> None:
