@@ -14,7 +14,7 @@ from html import escape, unescape
 from typing import Any
 from urllib.parse import unquote
 
-from catchment.content.normalize.decode import declared_encoding, decode
+from catchment.content.normalize.decode import declared_encoding, decode, is_text
 from catchment.content.normalize.exchange import diagrams
 from catchment.content.normalize.html import fragment
 from catchment.content.normalize.language_detection import language
@@ -59,6 +59,8 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
     measure = _MEASURES.get(media_type)
     size = measure(data) if measure else None
     if measure and size is None:
+        if is_text(data):
+            raise ParseError("the file is text and not an image; correct its extension")
         raise ParseError("the image is damaged or truncated; fetch or export it again")
     if size and size[0] * size[1] > MOST_PIXELS:
         raise ResourceExhausted(f"the picture has {size[0]:,} × {size[1]:,} pixels; make it smaller")
@@ -74,6 +76,8 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
     read = [recognized[page] for page in pages if page in recognized and recognized[page].text]
     if read:
         properties[RECOGNIZED] = {"confidence": round(sum(page.confidence for page in read) / len(read), 2)}
+    elif any(page.confidence for page in recognized.values()):
+        warnings = (*warnings, "the text on the picture is not legible")
     written = "\n\n".join(page.text for page in read)
     return Document(
         text="\n\n".join(filter(None, (words.get("description", ""), diagram, written))),
