@@ -166,15 +166,15 @@ def _await(is_done: Callable[[], bool], seconds: float) -> bool:
 
 
 def _show_searches(source: str) -> None:
-    from catchment.views.work.recognition import unread
+    from catchment.views.work.recognition import RecognitionStatus
 
     for words, shows in _SEARCHES:
         _show_search(f"{words} source:{source}", shows)
     scanned = f"{_SCANNED[0]} source:{source}"
     with session.reading() as ledger:
-        reason = unread(ledger, source_id=ledger.sources.get(source).id)
-    if reason:
-        render.say(f"\nPictures: {reason}")
+        status = RecognitionStatus.read(ledger)
+    if status.reason:
+        render.say(f"\nPictures: {status.reason}")
     elif _await(lambda: bool(find(scanned, None, "words", limit=1).hits), _RECOGNIZED_SECONDS):
         _show_search(scanned, _SCANNED[1])
     else:

@@ -29,10 +29,11 @@ _PRELOAD = ("catchment.content.pictures.drawing", "catchment.content.pictures.te
 
 def main() -> int:
     """Recognize the text of all waiting pages whose file is on this machine. Returns 1 after an error."""
-    return run("recognize", _recognize)
+    return run("recognize", recognize)
 
 
-def _recognize(ledger: Ledger) -> None:
+def recognize(ledger: Ledger) -> None:
+    """Recognize the text of all waiting pages, and tell the progress."""
     recognizer, setting = Recognizer.of(ledger), ledger.recognition.setting
     if recognizer.off:
         tell(off=recognizer.off)

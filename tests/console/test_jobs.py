@@ -220,7 +220,7 @@ def test_pages_that_wait_in_vain_name_the_missing_package(
         shown = document_named(ledger, "Hive.md")
         with ledger._store.write() as writing:
             writing.execute(insert(page_texts).values(content_hash=shown.content_hash, page=1, waits=True))
-    missing = re.compile(f"o text recognized on 1 page: {package}")
+    missing = re.compile(f"ext on 1 picture not recognized yet: {package}")
     assert [words for words in asked if not missing.search(" ".join(cli(*words).out.split()))] == []
     assert missing.search(page.get("/sources/notes").text)
     assert missing.search(page.get("/why?item=Hive.md").text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import closing, redirect_stdout
@@ -14,7 +15,7 @@ from unittest.mock import patch
 from catchment.ledger import Ledger
 from catchment.settings import Home, Limits, SourceSettings
 from connectors.local_files import LocalFilesSettings
-from deployments.ocr import page_reader
+from deployments.ocr import __main__ as process
 from tests.documents import document_named
 from tests.engine.papers import Papers
 from tests.pictures.scans import scanned
@@ -54,7 +55,8 @@ def recognize(home: Home, folder: Path) -> list[dict[str, Any]]:
     settings: Mapping[str, SourceSettings] = {"papers": LocalFilesSettings(root=folder)}
     told = io.StringIO()
     permitted = patch.object(sys, "stdin", io.StringIO("\n" * 10_000))
-    limited = patch.object(page_reader, "_LIMITS", LIMITS)
-    with redirect_stdout(told), permitted, limited, closing(Ledger.inspect(home)) as ledger:
-        page_reader.recognize(home, ledger, lambda: settings)
+    configured = patch.multiple(process, _LIMITS=LIMITS, _settings=lambda: settings)
+    at_home = patch.dict(os.environ, CATCHMENT_HOME=str(home.path))
+    with redirect_stdout(told), permitted, configured, at_home, closing(Ledger.inspect(home)) as ledger:
+        process.recognize(ledger)
     return [json.loads(line) for line in told.getvalue().splitlines()]

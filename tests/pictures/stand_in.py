@@ -47,6 +47,7 @@ def main(folder: Path, options: list[str]) -> int:
             print("Too few characters. Skipping this page\nError during processing.", file=sys.stderr)
             return 1
         print(f"Page number: 0\nOrientation in degrees: {-turn % 360}\nRotate: {turn}\nOrientation confidence: 9.36")
+        print("Script: Latin\nScript confidence: 7.14")
         return 0
     known = options[options.index("-l") + 1].split("+")
     page = f"1\t1\t0\t0\t0\t0\t0\t0\t{picture.width}\t{picture.height}\t-1\t"

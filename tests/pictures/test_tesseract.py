@@ -55,7 +55,9 @@ def test_page_in_another_installed_language_is_read_again(tesseract: Programs) -
     assert text_on(picture, ["eng"]).text == GERMAN
     assert [call.split()[5] for call in tesseract.calls()] == ["eng", "deu+eng"]
     assert text_on(picture, ["eng", "deu"]).text == GERMAN
-    assert len(tesseract.calls()) == 3
+    assert [call.split()[5] for call in tesseract.calls()[2:]] == ["eng+deu", "deu+eng"]
+    assert text_on(picture, ["deu", "eng"]).text == GERMAN
+    assert len(tesseract.calls()) == 5
 
 
 @pytest.mark.parametrize(
