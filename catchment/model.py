@@ -364,6 +364,7 @@ class PageText:
         confidence: From 0 to 1.
         turn: Clockwise degrees that make the picture upright.
         problem: Why there is no text; "" if there is.
+        lacks: Tesseract's name of the language that the text is probably in, if it is not installed.
     """
 
     text: str
@@ -371,6 +372,15 @@ class PageText:
     turn: int = 0
     words: tuple[PlacedWord, ...] = ()
     problem: str = ""
+    lacks: str = ""
+
+    @property
+    def warning(self) -> str:
+        """What is wrong with the text, or ""."""
+        if self.lacks:
+            package = f"tesseract-ocr-{self.lacks.replace('_', '-')}"
+            return f"text on the picture may be in another language; install {package}, and replay it from `recognize`"
+        return "the text on the picture is not legible" if self.confidence and not self.text else ""
 
 
 class ReplayStage(StrEnum):

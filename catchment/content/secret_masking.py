@@ -22,12 +22,15 @@ from catchment.model import Document, Extraction
 _DEEPEST = 100
 _MOST_ROUNDS = 5
 _WARNING = "masked secrets: "
+_MARK = re.compile("«([^«»\n]+)»")
 _Value = TypeVar("_Value")
 
 
 def masked(document: Document) -> Document:
     """Return the document with its secrets masked and a warning that counts them, or the document itself if it has none."""
-    counts: Counter[str] = Counter()
+    # Those of a recognized text were masked with it.
+    already = _MARK.findall(document.text) if document.recognized else ()
+    counts = Counter(name for name in already if any(name == rule.name for rule in RULES))
     cleaned = without_secrets(document, counts)
     if not counts:
         return document

@@ -116,7 +116,7 @@ def test_recognized_text_is_found_marked_and_ranked_below_typed_text(papers: Pap
     assert [(hit.item, hit.is_recognized) for hit in hits] == [("typed.pdf", False), ("scan.pdf", True)]
     assert GUESSED not in hits[1].snippet
     marked = search(papers.ledger, "has:recognized", datetime.now(UTC), meaning_off="off").hits
-    assert [hit.item for hit in marked] == ["scan.pdf"]
+    assert [(hit.item, hit.is_recognized) for hit in marked] == [("scan.pdf", True)]
 
 
 def test_passages_of_recognized_pages_are_marked_in_a_document_with_typed_ones(papers: Papers) -> None:
@@ -127,6 +127,20 @@ def test_passages_of_recognized_pages_are_marked_in_a_document_with_typed_ones(p
     for word, is_recognized in {"orchard": False, "quince": True}.items():
         hits = search(papers.ledger, word, datetime.now(UTC), meaning_off="off").hits
         assert [hit.is_recognized for hit in hits] == [is_recognized], word
+
+
+def test_picture_warns_while_it_waits_and_of_a_language_that_is_missing(papers: Papers) -> None:
+    (papers.folder / "photo.png").write_bytes(png(400, 400))
+    papers.sync()
+    shown = document_named(papers.ledger, "photo.png")
+    assert shown.content.warnings == ("the text on the picture is not recognized yet",)
+    (page,) = waiting(papers)
+    papers.ledger.recognition.put(page, "a", READER, PageText("Token «GitHub token» of anna", 0.9, lacks="ces"))
+    papers.sync()
+    assert document_named(papers.ledger, "photo.png").content.warnings == (
+        "text on the picture may be in another language; install tesseract-ocr-ces, and replay it from `recognize`",
+        "masked secrets: 1 × GitHub token",
+    )
 
 
 def test_changed_picture_loses_the_text_of_the_former_one(papers: Papers) -> None:

@@ -76,8 +76,7 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
     read = [recognized[page] for page in pages if page in recognized and recognized[page].text]
     if read:
         properties[RECOGNIZED] = {"confidence": round(sum(page.confidence for page in read) / len(read), 2)}
-    elif any(page.confidence for page in recognized.values()):
-        warnings = (*warnings, "the text on the picture is not legible")
+    warnings = (*warnings, *dict.fromkeys(page.warning for page in recognized.values() if page.warning))
     written = "\n\n".join(page.text for page in read)
     return Document(
         text="\n\n".join(filter(None, (words.get("description", ""), diagram, written))),

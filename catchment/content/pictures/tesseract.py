@@ -28,6 +28,8 @@ _LEAST_CONFIDENCE = 0.6
 """Mean confidence of a page below which its text is mostly wrong."""
 _DOUBTFUL = 0.75
 """Mean confidence below which a page may lie on its side."""
+_SURE = 0.8
+"""Mean confidence of a page whose words are right, though they look odd: passwords, codes."""
 _SAME = 0.02
 """Difference of confidences that means nothing: with the wrong language, Tesseract is as confident of words without accents."""
 _LEAST_TURN = 2.0
@@ -82,16 +84,19 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
         if turned.confidence > page.confidence:
             page = replace(turned, turn=turn)
     likely = [*of_script, *names(filter(None, (language(page.text),)))]
-    if (first := next(filter(installed().__contains__, likely), languages[0])) != languages[0]:
+    first = next(filter(installed().__contains__, likely), languages[0])
+    lacks = likely[0] if likely and not installed() & {*likely} else ""
+    if first != languages[0]:
         again = _recognized(picture, (first, *(each for each in languages if each != first)))
         if again.confidence >= page.confidence - _SAME:
             page = replace(again, turn=page.turn)
-    if page.confidence < _LEAST_CONFIDENCE or not _A_WORD.search(page.text) or legibility(page.text).is_doubtful:
-        return PageText("", page.confidence)
+    is_garbage = page.confidence < _SURE and legibility(page.text).is_doubtful
+    if page.confidence < _LEAST_CONFIDENCE or not _A_WORD.search(page.text) or is_garbage:
+        return PageText("", page.confidence, lacks=lacks if of_script else "")
     text = mask(page.text)
     shown = set(text.split())
     words = page.words if text == page.text else tuple(word for word in page.words if word.text in shown)
-    return replace(page, text=text, words=words)
+    return replace(page, text=text, words=words, lacks=lacks)
 
 
 def _recognized(picture: bytes, languages: Sequence[str]) -> PageText:

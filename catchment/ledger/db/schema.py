@@ -434,6 +434,7 @@ page_texts = Table(
     Column("turn", Integer),
     Column("words", Text),
     Column("problem", Text),
+    Column("lacks", Text),
     sqlite_with_rowid=False,
 )
 _partial("page_texts_waiting", page_texts.c.page, page_texts.c.content_hash, where="waits")

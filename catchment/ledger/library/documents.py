@@ -26,7 +26,7 @@ from catchment.ledger.db.schema import (
     mails,
     sources,
 )
-from catchment.ledger.library import mail_relations, matches, query_sql
+from catchment.ledger.library import mail_relations, matches, page_texts, query_sql
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.mail_relations import shown_title
 from catchment.ledger.library.matches import Match, Task
@@ -322,6 +322,8 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
     own = next(copy for copy in copies if copy.document == row.id)
     alone = _alone(reading, row)
     warnings = (*alone.content.warnings, *filter(None, [from_json(row.attributes).get(WARNING)]))
+    if alone.content.media_type.startswith("image/") and page_texts.is_awaited(reading, alone.content_hash):
+        warnings = (*warnings, "the text on the picture is not recognized yet")
     return replace(
         alone,
         content=replace(alone.content, warnings=warnings),

@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, among, from_json, maybe_time
 from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
 from catchment.ledger.library import query_sql, word_index, word_parts
 from catchment.ledger.library.mail_relations import carriers, shown_title
 from catchment.ledger.library.query import Filter, Query
-from catchment.model import GUESSED, EntityKind
+from catchment.model import GUESSED, EntityKind, recognized
 from catchment.records.rows import Copy, Ranked
 
 _OPENING = 400
@@ -57,7 +57,8 @@ def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Ma
         if (copies := places.get(hit.content_id)) is None:
             continue
         chunk = passages.get(hit.chunk_id) if hit.chunk_id is not None else None
-        passage, start = (openings.get(hit.content_id, ""), 0) if chunk is None else (chunk.text, chunk.start)
+        opening, is_recognized = openings.get(hit.content_id, ("", False))
+        passage, start = (opening, 0) if chunk is None else (chunk.text, chunk.start)
         eligible = [place for place in copies if place.document in passing] or copies
         result.append(
             Match(
@@ -67,7 +68,7 @@ def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Ma
                 passage,
                 list(word_parts.part_spans(passage, *parts)),
                 [(row.start - start, row.value) for row in symbols.get(hit.content_id, ())],
-                chunk is not None and chunk.heading == GUESSED,
+                is_recognized if chunk is None else chunk.heading == GUESSED,
             )
         )
     return result
@@ -125,9 +126,12 @@ def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, AnyRow]
     return {row.id: row for row in reading.execute(statement)}
 
 
-def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, str]:
-    statement = select(contents.c.id, func.substr(contents.c.text, 1, _OPENING)).where(contents.c.id.in_(content_ids))
-    return as_map(reading.execute(statement))
+def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str, bool]]:
+    """Return the beginning of each text, and whether there is recognized text in it."""
+    opening = func.substr(contents.c.text, 1, _OPENING)
+    statement = select(contents.c.id, opening, contents.c.media_type, contents.c.properties)
+    rows = reading.execute(statement.where(contents.c.id.in_(content_ids)))
+    return {number: (text, bool(recognized(kind, from_json(own)))) for number, text, kind, own in rows}
 
 
 def _symbols(reading: Reading, content_ids: Collection[int]) -> dict[int, list[AnyRow]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import delete, exists, select, update
 
-from catchment.ledger.db.database import AnyRow, Writing, among
+from catchment.ledger.db.database import AnyRow, Reading, Writing, among
 from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import contents
 from catchment.ledger.db.schema import page_texts as table
@@ -44,6 +44,14 @@ def await_again(writing: Writing, content_ids: Collection[int]) -> None:
     """Let all pages of these contents wait again. Their documents keep the former text meanwhile."""
     hashes = select(contents.c.hash).where(among(writing, contents.c.id, content_ids))
     writing.execute(update(table).where(table.c.content_hash.in_(hashes)).values(waits=True, picture=None))
+
+
+def is_awaited(reading: Reading, content_hash: str) -> bool:
+    """Return whether a page of a content waits for recognition."""
+    return (
+        reading.execute(select(table.c.page).where(table.c.content_hash == content_hash, table.c.waits)).first()
+        is not None
+    )
 
 
 def page_text(row: AnyRow) -> PageText:

@@ -126,7 +126,9 @@ def _complete(
                 judged = plainly
         text = divided(text, plain, partial(second.parted, number)) if plain else text
         if judged.is_doubtful or number in second.pictures:
-            if (page := recognized.get(number)) is None:
+            page = recognized.get(number)
+            failed += [f"page {number}: {page.warning}"] if page and page.lacks else []
+            if page is None:
                 unread.append(number)
             elif page.text:
                 is_stamp = not judged.is_doubtful and not _words(text) <= _words(page.text)

@@ -14,7 +14,7 @@ def upgrade() -> None:
     number, end = ("INTEGER", "WITHOUT ROWID") if connection.dialect.name == "sqlite" else ("BIGINT", "")
     connection.exec_driver_sql(
         f"""CREATE TABLE page_texts ( content_hash TEXT NOT NULL, page {number} NOT NULL, waits BOOLEAN NOT NULL,
-            picture TEXT, recognizer TEXT, text TEXT, confidence FLOAT, turn INTEGER, words TEXT, problem TEXT,
+            picture TEXT, recognizer TEXT, text TEXT, confidence FLOAT, turn INTEGER, words TEXT, problem TEXT, lacks TEXT,
             PRIMARY KEY (content_hash, page) ) {end}"""
     )
     connection.exec_driver_sql("CREATE INDEX page_texts_waiting ON page_texts (page, content_hash) WHERE waits")
