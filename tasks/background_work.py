@@ -39,6 +39,8 @@ _SILENCE_SECONDS = 300.0
 """Time without a report after which the process is considered stuck."""
 _WAIT_SECONDS, _WORK_SECONDS = 5.0, 1.0
 """How long the process waits while syncs work, and how long it works then."""
+_READ_AGAIN_SECONDS = 60.0
+"""How often sources read again while pages are recognized: each time is a sync."""
 _POLL_SECONDS = 0.05
 
 
@@ -70,7 +72,13 @@ async def recognize_pages() -> State[Any]:
     """
     work = Background(flow_run.id, flow="recognize", module="deployments.ocr", unit="pages")
 
+    last_asked = 0.0
+
     async def read_again() -> None:
+        nonlocal last_asked
+        if time.monotonic() - last_asked < _READ_AGAIN_SECONDS:
+            return
+        last_asked = time.monotonic()
         # Also those of an earlier run that was killed before it requested them.
         for name in await asyncio.to_thread(
             Ledger.ask, Home.default(), lambda ledger: ledger.recognition.sources(), []
@@ -78,6 +86,7 @@ async def recognize_pages() -> State[Any]:
             await request_once(*name.split("/", 1))
 
     state = await follow(work, read_again)
+    last_asked = 0.0
     await read_again()
     return state
 

@@ -57,14 +57,16 @@ def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, e
 def own_file(home: Home, ledger: Ledger, settings: Settings, shown: Shown, most_bytes: int) -> tuple[str, bytes]:
     """Return name and content of the file of a document on this machine, with at most one byte more than `most_bytes`.
 
-    An attached file comes from the raw content. Reads only below the folder of a source with consent, and follows no links.
-    Raises NotFound, also if the file is on another host.
+    A file outside of a folder comes from the raw content. Reads only below the folder of a source with consent, and follows no
+    links. Raises NotFound, also if the file is on another host.
     """
     if PART in shown.item:
         if (raw := _in_raw_content(home, ledger, shown, RawStore.get)) is None:
             raise NotFound(f"document {shown.document}: its file is not kept here; open it in its message")
         return raw.name, raw.data
     if (root := _root(ledger, settings, shown.source)) is None:
+        if raw := _in_raw_content(home, ledger, shown, RawStore.get):
+            return raw.name, raw.data
         if host := elsewhere(home, shown.source):
             raise NotFound(f"document {shown.document}: its file is on {host}; open it there")
         raise _missing(shown.document)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from catchment.content.pictures.drawing import page_picture
 from catchment.content.pictures.tesseract import text_on
@@ -24,6 +25,9 @@ from deployments.sources.sources_file import SourcesFile
 
 _AT_ONCE = 50
 _LIMITS = Limits(stall_seconds=120, total_seconds=300)
+_NOT_HERE = (
+    "the file is not kept on this machine; set `keep_raw` of its source to true, then `catchment sync NAME --deep`"
+)
 _PRELOAD = ("catchment.content.pictures.drawing", "catchment.content.pictures.tesseract")
 
 
@@ -60,21 +64,30 @@ def _read(ledger: Ledger, pool: ParserPool, recognizer: Recognizer, page: Waitin
     """Read a page and store its text. Raises ItemError if Tesseract or its languages were changed meanwhile."""
     digest = None
     try:
-        shown = ledger.library.document(page.document, mentions=0)
-        _, data = own_file(Home.default(), ledger, _settings, shown, _LIMITS.max_bytes)
+        data = _file_of(ledger, page)
         if hashlib.sha256(data).hexdigest() != page.content_hash:  # changed: the next sync notes it
             return
         picture = pool.call(_LIMITS, page_picture, data, page.media_type, page.page)
         digest = hashlib.sha256(picture).hexdigest()
         text = ledger.recognition.known(digest, recognizer.name)
         text = text or pool.call(_LIMITS, text_on, picture, recognizer.languages)
-    except NotFound:  # gone, or on another machine
+    except NotFound:
+        ledger.recognition.hold(page, _NOT_HERE)
         return
     except ItemError as error:
         if Recognizer.of(ledger) != recognizer:
             raise
         text = PageText("", 0.0, problem=str(error))
     ledger.recognition.put(page, digest, recognizer.name, text)
+
+
+def _file_of(ledger: Ledger, page: WaitingPage) -> bytes:
+    """Return the file of a page, from any document that has it. Raises NotFound if none is on this machine."""
+    for copy in ledger.library.document(page.document, mentions=0).copies:
+        with suppress(NotFound):
+            shown = ledger.library.document(copy.document, mentions=0)
+            return own_file(Home.default(), ledger, _settings, shown, _LIMITS.max_bytes)[1]
+    raise NotFound(_NOT_HERE)
 
 
 def _settings() -> Mapping[str, SourceSettings]:

@@ -94,10 +94,10 @@ def test_scan_in_a_folder_is_found_by_its_text_without_a_command(person: Person)
     until(lambda: _is_idle(person))
     first = _runs(person)[-1]
     assert (first["state_name"], first["name"]) == ("Completed", "recognize: 3 pages")
-    assert _status(person) == {"setting": "auto", "done": 3, "total": 3, "reason": ""}
+    assert _status(person) == {"setting": "auto", "done": 3, "total": 3, "languages": [], "reason": ""}
     assert "text recognition: 3 of 3 pages" in person("status").ok().out.lower()
     finding = _finding(person)
-    assert (finding["verdict"], finding["message"]) == ("ok", "3 of 3 pages on pictures recognized")
+    assert (finding["verdict"], finding["message"]) == ("ok", "text recognition: 3 of 3 pages")
     until(
         lambda: _pages(person),
         lambda lines: lines == {'catchment_pages{state="recognized"} 3.0', 'catchment_pages{state="waiting"} 0.0'},

@@ -298,7 +298,7 @@ def test_pages_contact_nothing_else(page: Page, url: str, requested: set[str]) -
 
 
 def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path) -> None:
-    folder = tmp_path / "Papers"
+    folder = tmp_path / "Sheets"
     folder.mkdir()
     (folder / "plan.md").write_text("The plan.")
     page.goto(f"{url}/sources/new")
@@ -306,16 +306,16 @@ def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path)
     page.get_by_label("Folder", exact=True).focus()
     page.keyboard.type(str(folder))
     page.keyboard.press("Tab")
-    page.keyboard.type("papers")
+    page.keyboard.type("sheets")
     page.keyboard.press("Enter")
     expect(page.get_by_role("table", name="Files by type")).to_contain_text("md")
-    page.get_by_role("button", name="Add papers").focus()
+    page.get_by_role("button", name="Add sheets").focus()
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{url}/sources/papers")
-    expect(page.get_by_role("status", name="Result")).to_contain_text("Added papers")
+    expect(page).to_have_url(f"{url}/sources/sheets")
+    expect(page.get_by_role("status", name="Result")).to_contain_text("Added sheets")
     for part in ("Settings", "Limits", "Consent", "Next sync", "Proof"):
-        page.get_by_role("navigation", name="Parts of papers").get_by_role("link", name=part).press("Enter")
-        expect(page.get_by_role("navigation", name="Parts of papers").locator("[aria-current]")).to_have_text(part)
+        page.get_by_role("navigation", name="Parts of sheets").get_by_role("link", name=part).press("Enter")
+        expect(page.get_by_role("navigation", name="Parts of sheets").locator("[aria-current]")).to_have_text(part)
         page.evaluate(_axe())
         found = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
         assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], part

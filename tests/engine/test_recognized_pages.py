@@ -268,3 +268,17 @@ def test_pages_of_a_removed_document_do_not_wait(papers: Papers) -> None:
     papers.sync()
     assert papers.ledger.recognition.counts() == (0, 0)
     assert not papers.ledger.recognition.needs_run()
+
+
+def test_page_whose_file_is_not_here_waits_with_its_reason_and_requests_no_run(papers: Papers) -> None:
+    (papers.folder / "scan.pdf").write_bytes(scan(pictures=1))
+    papers.sync()
+    recognition = papers.ledger.recognition
+    (page,) = waiting(papers)
+    recognition.hold(page, "the file is not kept on this machine")
+    assert not recognition.needs_run()
+    assert recognition.waits_for(source_id=papers.source.id) == (1, "the file is not kept on this machine")
+    assert list(waiting(papers)) == [page]
+    recognize(papers)
+    papers.sync()
+    assert recognition.waits_for() == (0, "")

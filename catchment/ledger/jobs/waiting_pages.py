@@ -58,8 +58,10 @@ class Recognition:
             writing.execute(update(search_model).values(recognition=value))
 
     def needs_run(self) -> bool:
-        """Return whether the flow `recognize` has work: pages wait, and it is not off."""
-        return self.setting != OFF and bool(self.waiting(None, 1))
+        """Return whether the flow `recognize` has work: pages wait that can be read, and it is not off."""
+        readable = _WAITING.where(func.coalesce(table.c.problem, "") == "").limit(1)
+        with self._store.read() as reading:
+            return reading.execute(readable).first() is not None and self.setting != OFF
 
     def languages(self) -> list[str]:
         """Return the codes of the languages of at least one in fifty documents, the most frequent first."""
@@ -100,6 +102,12 @@ class Recognition:
             if others is None:
                 _read_again(writing, page.content_hash)
 
+    def hold(self, page: WaitingPage, problem: str) -> None:
+        """Keep why a page cannot be read now. It goes on waiting."""
+        it = (table.c.content_hash == page.content_hash) & (table.c.page == page.page)
+        with self._store.write() as writing:
+            writing.execute(update(table).where(it, table.c.waits).values(problem=problem))
+
     def sources(self) -> list[str]:
         """Return the deployments of the sources that have to read items again, as `sync-KIND/NAME`."""
         waiting = states({PENDING}) & jobs.c.current & (jobs.c.reason == _REASON)
@@ -117,12 +125,17 @@ class Recognition:
                     read.setdefault(row.content_hash, {})[row.page] = page_texts.page_text(row)
         return read
 
-    def count_waiting(self, **owner: int | None) -> int:
-        """Count the waiting pages of live documents. `owner`: the `source_id` of the documents, or the `id` of one."""
+    def waits_for(self, **owner: int | None) -> tuple[int, str]:
+        """Count the waiting pages of live documents, and return a problem of one of them, or "".
+
+        `owner`: the `source_id` of the documents, or the `id` of one; all without it.
+        """
         owned = select(contents.c.hash).join(documents, documents.c.content_id == contents.c.id)
         of_owner = table.c.content_hash.in_(owned.filter_by(removed_at=None, **owner))
+        numbers = select(func.count(), func.max(table.c.problem)).where(table.c.waits, of_owner)
         with self._store.read() as reading:
-            return int(reading.execute(select(func.count()).where(table.c.waits, of_owner)).scalar_one())
+            pages, problem = reading.execute(numbers).one()
+        return int(pages), problem or ""
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of pages: recognized, and in all."""

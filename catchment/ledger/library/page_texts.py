@@ -22,14 +22,16 @@ def add(writing: Writing, outcomes: Collection[Delivered]) -> None:
     stored_already = {
         each.content_hash for each in outcomes if each.document is None and WITH_RECOGNIZED not in each.normalizer
     }
-    writing.execute(update(table).where(among(writing, table.c.content_hash, stored_already)).values(waits=True))
+    writing.execute(
+        update(table).where(among(writing, table.c.content_hash, stored_already)).values(waits=True, problem=None)
+    )
     read = ((outcome.content_hash, outcome.document.pictures) for outcome in outcomes if outcome.document)
     pages = {(digest, page) for digest, pictures in read for page in pictures}
     if not pages:
         return
     with_hash = among(writing, table.c.content_hash, {digest for digest, _ in pages})
     stored = set(writing.execute(select(table.c.content_hash, table.c.page).where(with_hash)).tuples())
-    writing.execute(update(table).where(with_hash).values(waits=True))
+    writing.execute(update(table).where(with_hash).values(waits=True, problem=None))
     rows = [{"content_hash": digest, "page": page, "waits": True} for digest, page in sorted(pages - stored)]
     writing.insert_named(table, rows)
 
@@ -43,7 +45,9 @@ def forget(writing: Writing, hashes: Collection[str]) -> None:
 def await_again(writing: Writing, content_ids: Collection[int]) -> None:
     """Let all pages of these contents wait again. Their documents keep the former text meanwhile."""
     hashes = select(contents.c.hash).where(among(writing, contents.c.id, content_ids))
-    writing.execute(update(table).where(table.c.content_hash.in_(hashes)).values(waits=True, picture=None))
+    writing.execute(
+        update(table).where(table.c.content_hash.in_(hashes)).values(waits=True, picture=None, problem=None)
+    )
 
 
 def is_awaited(reading: Reading, content_hash: str) -> bool:

@@ -55,22 +55,30 @@ class Recognizer:
 
 @dataclass(frozen=True, slots=True)
 class RecognitionStatus:
-    """How many pages with pictures are recognized, and in all. `reason`: why the others are not, or ""."""
+    """How many pages with pictures are recognized, and in all.
+
+    `languages`: Tesseract's names of those in which the others will be. `reason`: why they cannot be, or "".
+    """
 
     setting: str
     done: int
     total: int
+    languages: tuple[str, ...]
     reason: str
 
     @classmethod
     def read(cls, ledger: Ledger) -> Self:
         """Read it from the ledger. Looks for Tesseract only if pages wait."""
         recognized, pages = ledger.recognition.counts()
-        reason = Recognizer.of(ledger).off if recognized < pages else ""
-        return cls(ledger.recognition.setting, recognized, pages, reason)
+        languages, reason = tuple[str, ...](), ""
+        if recognized < pages:
+            recognizer = Recognizer.of(ledger)
+            languages, reason = recognizer.languages, recognizer.off or ledger.recognition.waits_for()[1]
+        return cls(ledger.recognition.setting, recognized, pages, languages, reason)
 
     def __str__(self) -> str:
         waiting = f"text recognition: {self.done:,} of {count(self.total, 'page')}"
+        waiting += f", in {'+'.join(self.languages)}" if self.languages else ""
         return f"{waiting}; {self.reason}" if self.reason else waiting
 
 
@@ -79,7 +87,7 @@ def unread(ledger: Ledger, **owner: int | None) -> str:
 
     `owner`: the `source_id`, or the `id` of the document.
     """
-    pages = ledger.recognition.count_waiting(**owner)
-    reason = Recognizer.of(ledger).off if pages else ""
+    pages, problem = ledger.recognition.waits_for(**owner)
+    reason = pages and (Recognizer.of(ledger).off or problem)
     text = f"text on {count(pages, 'picture')} not recognized yet"
     return "" if not pages else f"{text}: {reason}" if reason else text
