@@ -91,6 +91,7 @@ def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot, hub: GitH
     with upright(person):
         add = ("add",)
         person(*add, "obsidian", folder / "Vault", "--name", "vault").ok()
+        person("recognition", "off").ok()  # a job that brings recognized text would be one more that is held back
         person(*add, "local_files", folder / "Letters", "--name", "letters").ok()
         person(*add, "local_files", folder / "Diary", "--name", "diary", "--set", "assistants=false").ok()
         mail = ["--set", "security=none", "--set", "assistants=true", "--secret", "password=env:MAIL_PASSWORD"]

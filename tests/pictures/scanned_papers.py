@@ -20,7 +20,7 @@ from tests.documents import document_named
 from tests.engine.papers import Papers
 from tests.pictures.scans import scanned
 
-LIMITS = Limits(stall_seconds=5, total_seconds=60, memory_mb=512)
+LIMITS = Limits(stall_seconds=15, total_seconds=60, memory_mb=512)
 
 
 class ScannedPapers(Papers):
