@@ -57,7 +57,7 @@ _SEARCHES = (
 )
 _SCANNED = ("padlock has:recognized", "text recognized on a scanned letter")
 _RELATED = "Honey mustard.md"
-_EMBEDDED_SECONDS, _RECOGNIZED_SECONDS = 90.0, 10.0
+_EMBEDDED_SECONDS, _RECOGNIZED_SECONDS = 90.0, 30.0
 
 
 def demo(

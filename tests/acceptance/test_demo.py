@@ -55,8 +55,10 @@ def test_demo_shows_searches_with_their_hits(first: Said) -> None:
     blocks = first.out.split("\ncatchment search ")[1:]
     places = [block.splitlines()[2] for block in blocks]
     expected = ["Notes on swarming.md", "Quote for the pump.eml", "Statutes.md", "味噌汁.md"]
-    if shutil.which("tesseract"):
+    if "Pictures: " not in first.out:
         expected.append("letter-1974-red-key.png")
+    elif shutil.which("tesseract"):  # too busy to read it in half a minute
+        assert "catchment search padlock" in first.out
     else:
         assert "apt install tesseract-ocr" in first.out
     assert [name for name, place in zip(expected, places, strict=True) if name not in place] == []
