@@ -378,9 +378,14 @@ class PageText:
     def warning(self) -> str:
         """What is wrong with the text, or ""."""
         if self.lacks:
-            package = f"tesseract-ocr-{self.lacks.replace('_', '-')}"
+            package = tesseract_package(self.lacks)
             return f"text on the picture may be in another language; install {package}, and replay it from `recognize`"
         return "the text on the picture is not legible" if self.confidence and not self.text else ""
+
+
+def tesseract_package(language: str) -> str:
+    """Return Debian's package with the files of a language, by Tesseract's name of it."""
+    return f"tesseract-ocr-{language.replace('_', '-')}"
 
 
 class ReplayStage(StrEnum):

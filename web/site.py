@@ -29,7 +29,6 @@ from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.views.telemetry.incidents import IncidentView, opened
-from catchment.views.work.recognition import RecognitionStatus
 from web import template_filters
 from web.live import view_address
 from web.readiness import Readiness
@@ -235,9 +234,8 @@ class Site:
         incidents = self._incidents()
         try:
             meaning, troubles = MeaningStatus.read(home, self._library.ledger), self._count(self._library)
-            recognition = RecognitionStatus.read(self._library.ledger)
         except CatchmentError:
-            meaning, recognition, troubles = None, None, len(incidents)
+            meaning, troubles = None, len(incidents)
         watch_report = WatchReport.read(home)
         return {
             "troubles": troubles,
@@ -246,7 +244,6 @@ class Site:
             "worker": WorkerStatus.read(home),
             "watched": len(watch_report.sources) if watch_report else 0,
             "meaning": meaning,
-            "recognition": recognition,
         }
 
 

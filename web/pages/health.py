@@ -14,6 +14,7 @@ from catchment.telemetry.incidents import OK
 from catchment.views.backups import BackupsView, backups
 from catchment.views.health import HealthReport
 from catchment.views.hosts import HostStanding, hosts
+from catchment.views.work.recognition import RecognitionStatus
 from deployments.actions.sinks import KINDS
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -33,10 +34,12 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report, backups_view = HealthReport.read(library.home), backups(library.home)
     host_rows: tuple[HostStanding, ...] = ()
     sinks: tuple[SinkRow, ...] = ()
+    recognition = None
     # The checks report a ledger that cannot be read.
     with suppress(CatchmentError):
         host_rows = tuple(hosts(library.ledger, ServerReport.read(library.home)))
         sinks = tuple(library.ledger.outbox.all())
+        recognition = RecognitionStatus.read(library.ledger)
     findings = report.besides_web if report else ()
     newest = shlex.quote(str(backups_view.files[0].file)) if backups_view.files else None
     return {
@@ -44,6 +47,7 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
         "failing": [finding for finding in findings if finding.verdict is not OK],
         "fine": [finding for finding in findings if finding.verdict is OK],
         "sink_kinds": KINDS,
+        "recognition": recognition,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
     }
 

@@ -19,7 +19,7 @@ from catchment.content.normalize.exchange import diagrams
 from catchment.content.normalize.html import fragment
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.packages import tree
-from catchment.content.pictures.drawing import MOST_PIXELS, count_pages
+from catchment.content.pictures.drawing import count_pages, refuse_large
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import RECOGNIZED, Document, PageText, time_of
 
@@ -52,7 +52,7 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
     """Read an image into a document. `recognized`: the text on its pages, of which only a TIFF has several.
 
     Raises ParseError if the file ends before the fields with its size, or its picture cannot be read, and ResourceExhausted if
-    it is larger than `MOST_PIXELS`.
+    it is too large to be decoded.
     """
     if media_type == "image/svg+xml":
         return _drawing(data)
@@ -62,8 +62,8 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
         if is_text(data):
             raise ParseError("the file is text and not an image; correct its extension")
         raise ParseError("the image is damaged or truncated; fetch or export it again")
-    if size and size[0] * size[1] > MOST_PIXELS:
-        raise ResourceExhausted(f"the picture has {size[0]:,} × {size[1]:,} pixels; make it smaller")
+    if size:
+        refuse_large(*size)
     if failed := [page.problem for page in recognized.values() if page.problem]:
         raise ParseError(failed[0])
     properties: dict[str, Any] = {"height": size[1], "width": size[0]} if size else {}

@@ -21,7 +21,7 @@ _LONGEST = 5_000
 """Pixels of the longer side. A larger picture is reduced; A4 with 300 dots per inch has 3,508."""
 _SHORT = 1_600
 """Pixels of the longer side below which a picture is enlarged: the letters of a screenshot are too small otherwise."""
-MOST_PIXELS = 120_000_000
+_MOST_PIXELS = 120_000_000
 """A picture is decoded as a whole, with up to four bytes for a pixel."""
 _MOST_PAGES = 1_000
 
@@ -45,6 +45,12 @@ def page_picture(data: bytes, media_type: str, number: int, turn: int = 0, longe
     written = BytesIO()
     page.save(written, "PNG", compress_level=1)
     return written.getvalue()
+
+
+def refuse_large(width: int, height: int) -> None:
+    """Raise ResourceExhausted if a picture of this size, in pixels, is too large to be decoded."""
+    if width * height > _MOST_PIXELS:
+        raise ResourceExhausted(f"the picture has {width:,} × {height:,} pixels; make it smaller")
 
 
 def count_pages(data: bytes) -> int:
@@ -72,8 +78,7 @@ def _of_image(data: bytes, number: int) -> Image:
 
     with _opened(data) as picture:
         picture.seek(number - 1)
-        if picture.width * picture.height > MOST_PIXELS:
-            raise ResourceExhausted(f"the picture has {picture.width:,} × {picture.height:,} pixels; make it smaller")
+        refuse_large(*picture.size)
         picture.draft("L", (_LONGEST, _LONGEST))
         upright = ImageOps.exif_transpose(picture)
         if "A" in upright.getbands() or "transparency" in upright.info:
@@ -90,7 +95,7 @@ def _opened(data: bytes) -> Iterator[Image]:
     from PIL import Image
 
     register_heif_opener(thumbnails=False)
-    Image.MAX_IMAGE_PIXELS = None  # `MOST_PIXELS` takes its place
+    Image.MAX_IMAGE_PIXELS = None  # `_MOST_PIXELS` takes its place
     try:
         with Image.open(BytesIO(data)) as picture:
             yield picture

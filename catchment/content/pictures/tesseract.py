@@ -34,7 +34,7 @@ _SAME = 0.02
 """Difference of confidences that means nothing: with the wrong language, Tesseract is as confident of words without accents."""
 _LEAST_TURN = 2.0
 """Confidence of the orientation, as Tesseract states it."""
-_LOOK = re.compile(rb"Rotate: (\d+)\s+Orientation confidence: ([\d.]+)\s+Script: (\w+)")
+_LOOK = re.compile(r"Rotate: (\d+)\s+Orientation confidence: ([\d.]+)\s+Script: (\w+)", re.ASCII)
 _SCRIPTS: Mapping[str, Sequence[str]] = {
     "Japanese": ("jpn",), "Han": ("chi_sim", "jpn"), "Korean": ("kor",), "Hangul": ("kor",), "Cyrillic": ("rus", "ukr"),
     "Greek": ("ell",), "Arabic": ("ara",), "Hebrew": ("heb",),
@@ -84,8 +84,9 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
         if turned.confidence > page.confidence:
             page = replace(turned, turn=turn)
     likely = [*of_script, *names(filter(None, (language(page.text),)))]
-    first = next(filter(installed().__contains__, likely), languages[0])
-    lacks = likely[0] if likely and not installed() & {*likely} else ""
+    there = _installed_of(likely)
+    first = there[0] if there else languages[0]
+    lacks = likely[0] if likely and not there else ""
     if first != languages[0]:
         again = _recognized(picture, (first, *(each for each in languages if each != first)))
         if again.confidence >= page.confidence - _SAME:
@@ -97,6 +98,12 @@ def text_on(picture: bytes, languages: Sequence[str]) -> PageText:
     shown = set(text.split())
     words = page.words if text == page.text else tuple(word for word in page.words if word.text in shown)
     return replace(page, text=text, words=words, lacks=lacks)
+
+
+def _installed_of(likely: Sequence[str]) -> list[str]:
+    """Return those of the languages that are installed. Starts no process without any."""
+    available = installed() if likely else frozenset[str]()
+    return [name for name in likely if name in available]
 
 
 def _recognized(picture: bytes, languages: Sequence[str]) -> PageText:
@@ -124,14 +131,13 @@ def _paragraphs(rows: list[list[str]]) -> Iterator[str]:
 def _look(picture: bytes) -> tuple[int, Sequence[str]]:
     """Return the clockwise degrees that make a picture upright, and languages with its script; 0 and none if it cannot tell."""
     try:
-        answer = _LOOK.search(_run(picture, "--psm", "0"))
+        answer = _LOOK.search(_run(picture, "--psm", "0").decode("utf-8", "replace"))
     except ParseError:  # too few characters
-        return 0, ()
+        answer = None
     if answer is None:
         return 0, ()
-    return int(answer[1]) if float(answer[2]) >= _LEAST_TURN else 0, _SCRIPTS.get(
-        answer[3].decode("ascii", "replace"), ()
-    )
+    turn = int(answer[1]) if float(answer[2]) >= _LEAST_TURN else 0
+    return turn, _SCRIPTS.get(answer[3], ())
 
 
 def _run(picture: bytes, *options: str) -> bytes:

@@ -22,16 +22,14 @@ def add(writing: Writing, outcomes: Collection[Delivered]) -> None:
     stored_already = {
         each.content_hash for each in outcomes if each.document is None and WITH_RECOGNIZED not in each.normalizer
     }
-    writing.execute(
-        update(table).where(among(writing, table.c.content_hash, stored_already)).values(waits=True, problem=None)
-    )
     read = ((outcome.content_hash, outcome.document.pictures) for outcome in outcomes if outcome.document)
     pages = {(digest, page) for digest, pictures in read for page in pictures}
-    if not pages:
+    hashes = stored_already | {digest for digest, _ in pages}
+    if not hashes:
         return
-    with_hash = among(writing, table.c.content_hash, {digest for digest, _ in pages})
-    stored = set(writing.execute(select(table.c.content_hash, table.c.page).where(with_hash)).tuples())
-    writing.execute(update(table).where(with_hash).values(waits=True, problem=None))
+    of_contents = among(writing, table.c.content_hash, hashes)
+    again = update(table).where(of_contents).values(waits=True, problem=None)
+    stored = set(writing.execute(again.returning(table.c.content_hash, table.c.page)).tuples())
     rows = [{"content_hash": digest, "page": page, "waits": True} for digest, page in sorted(pages - stored)]
     writing.insert_named(table, rows)
 

@@ -6,7 +6,7 @@ import locale
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from catchment.model import count
+from catchment.model import count, tesseract_package
 from catchment.records.standing import OFF
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ class Recognizer:
         """Return the recognizer for a library: in the languages of its documents, then in that of the machine."""
         from catchment.content.pictures import tesseract
 
-        setting, version, installed = ledger.recognition.setting, tesseract.version(), tesseract.installed()
+        setting = ledger.recognition.setting
         if setting == OFF:
             return cls("", (), "text recognition is off; switch it on with `catchment recognition auto`")
-        if version is None:
+        if (version := tesseract.version()) is None:
             return cls("", (), _MISSING)
+        installed = tesseract.installed()
         wanted_names = setting.split("+")
         if setting == AUTOMATIC:
             of_machine = (locale.getlocale()[0] or "en").partition("_")[0]
@@ -49,7 +50,7 @@ class Recognizer:
         languages = tuple(name for name in wanted_names if name in installed)[:_MOST_LANGUAGES]
         if languages:
             return cls(f"{version} {'+'.join(languages)}", languages, "")
-        packages = " ".join(f"tesseract-ocr-{name.replace('_', '-')}" for name in wanted_names or ["eng"])
+        packages = " ".join(map(tesseract_package, wanted_names or ["eng"]))
         return cls("", (), f"Tesseract has no language files; on Debian: sudo apt install {packages}")
 
 
