@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.waiting import until
 
 _SECONDS = 240
+_NOT_YET = "search by meaning: not complete yet"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"#\s*exits with (\d+)\s*$")
@@ -88,7 +89,8 @@ def carry_out(
 
     for typed in shown:
         done = run(typed.words)
-        if typed.words == "catchment status" and first_missing(typed.answer, done.stdout):
+        is_later = typed.words == "catchment status" or _NOT_YET in done.stdout
+        if is_later and first_missing(typed.answer, done.stdout):
             # The watcher reports a new source after some seconds, and a vault has all its embeddings after a minute.
             done = until(partial(run, typed.words), partial(_has, typed.answer), must=False)
         where = f"{document.name} line {typed.line}: {typed.words}"

@@ -186,6 +186,8 @@ def test_sources_run_where_they_can(together: Together) -> None:
         "page": "any",
         "tools": "host-barn",
         "embed-attic": "host-attic",
+        "recognize-attic": "host-attic",
+        "recognize-barn": "host-barn",
         "upkeep-attic": "host-attic",
         "embed-barn": "host-barn",
         "upkeep-barn": "host-barn",

@@ -356,6 +356,17 @@ def recognized(desk: Desk) -> None:
     recognize(desk.home, desk.papers)
 
 
+def photo_away(desk: Desk) -> None:
+    """Take a picture out of its folder before it is recognized."""
+    with suppress(FileNotFoundError):
+        (desk.papers / "photo.png").rename(desk.aside / "photo.png")
+
+
+def photo_back(desk: Desk) -> None:
+    with suppress(FileNotFoundError):
+        (desk.aside / "photo.png").rename(desk.papers / "photo.png")
+
+
 def recognition_chosen(desk: Desk) -> None:
     with desk.ledger() as ledger:
         ledger.recognition.setting = "eng"
@@ -828,7 +839,12 @@ SCENES = (
         folder,
         unsound=True,
     ),
-    Scene("recognition", (scans,), (sync, recognition_chosen, recognized, sync), scanned_texts),
+    Scene(
+        "recognition",
+        (scans,),
+        (sync, recognition_chosen, photo_away, recognized, photo_back, recognized, sync),
+        scanned_texts,
+    ),
     Scene("a lost runner", (papers, sync), (runner_lost, sync), folder),
     Scene("a newer program", (papers, sync), (led_forward, sync), folder),
     Scene("plan", (papers, sync, changes), (planned, followed), folder),
