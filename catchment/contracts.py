@@ -6,9 +6,10 @@ A connector implements an optional protocol to declare a capability. The engine 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import IO, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from catchment.model import Change, DocumentCopy, Item, KnownItem, RawContent
 from catchment.pacing import HostLimits, Pace
@@ -125,6 +126,15 @@ class Unhurried(Protocol):
 
     def left(self) -> Mapping[str, str]:
         """Return the locators that the last listing left, with the reason."""
+        ...
+
+
+@runtime_checkable
+class Openable(Protocol):
+    """A connector whose items can be read at any place, so that of a large archive only one part is in memory."""
+
+    def opened(self, item: Item) -> AbstractContextManager[tuple[RawContent, IO[bytes]]]:
+        """Open an item, in a parser process; `fetch` without its data. Raises as `fetch`."""
         ...
 
 

@@ -438,6 +438,9 @@ ASIDE = ">"
 GUESSED = "≈"
 """Heading of a passage of recognized text. Not a word, so that no search matches it."""
 
+PARTS = "!/"
+"""Separates the locator of an item from the path of a file inside of it; the container of such an item ends with it."""
+
 PART = ";PART="
 """Separates the locator of a message from the part number of its attachment."""
 

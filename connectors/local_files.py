@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -13,7 +16,7 @@ from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, RetryPolicy, SourceSettings, TextEncoding, expanded
 from connectors.folders.diff import Comparison
-from connectors.folders.file import to_locator
+from connectors.folders.file import FileEntry, read_all, to_locator
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.path_diff import PathComparison
 from connectors.folders.tree import FolderTree
@@ -105,6 +108,20 @@ class FolderConnector:
     def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
         return self._tree.still_there(places, roots)
 
+    def fetch(self, item: Item) -> RawContent:
+        """Read a file."""
+        with self._tree.opened(item) as (handle, file):
+            return replace(self._described(file), data=read_all(handle, file.size))
+
+    @contextmanager
+    def opened(self, item: Item) -> Iterator[tuple[RawContent, IO[bytes]]]:
+        """Open a file, to read a part of it."""
+        with self._tree.opened(item) as (handle, file), os.fdopen(os.dup(handle), "rb") as opened:
+            yield self._described(file), opened
+
+    def _described(self, file: FileEntry) -> RawContent:
+        return RawContent(b"", file.name, modified=file.modified, encoding=self._encoding)
+
     def why_not(self, path: str) -> str | None:
         """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included."""
         return self._tree.why_not(path)
@@ -129,7 +146,3 @@ class LocalFiles(FolderConnector):
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
         """Compare the given paths; all files if links are followed, because changes may then appear elsewhere."""
         return self.changes(known) if self._tree.follow_links else super().changes_at(known, paths)
-
-    def fetch(self, item: Item) -> RawContent:
-        data, file = self._tree.read(item)
-        return RawContent(data, name=file.name, modified=file.modified, encoding=self._encoding)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import ClassVar
 
 from catchment.contracts import Known
 from catchment.errors import SourceInvalid, SourceUnavailable
-from catchment.model import Change, Item, RawContent
+from catchment.model import Change, RawContent
 from catchment.settings import SourceSettings
+from connectors.folders.file import FileEntry
 from connectors.folders.ignore import IgnoreRules
 from connectors.local_files import FolderConnector, FolderSettings
 
@@ -59,15 +61,12 @@ class Obsidian(FolderConnector):
         self._check()
         return super().changes_at(known, paths)
 
-    def fetch(self, item: Item) -> RawContent:
-        """Read a file; the title is the one shown by Obsidian."""
-        data, file = self._tree.read(item)
+    def _described(self, file: FileEntry) -> RawContent:
+        """Return a file without its content; the title is the one shown by Obsidian."""
         name = PurePath(file.name)
         title = name.stem if name.suffix.lower() in _CALLED_BY_STEM else None
         metadata = {"vault": self._tree.name, "vault_id": self.vault_id()}
-        return RawContent(
-            data, name=file.name, title=title, modified=file.modified, metadata=metadata, encoding=self._encoding
-        )
+        return replace(super()._described(file), title=title, metadata=metadata)
 
     def vault_id(self) -> str:
         """Return an id that survives renames and moves of the vault on the same disk, and differs for a copy."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from io import BytesIO
 from pathlib import PurePosixPath
-from typing import Any, Literal, cast
+from typing import IO, Any, Literal, cast
 
 import orjson
 
@@ -19,9 +20,12 @@ from catchment.content.codec import decode_document, encode_document, encode_ext
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
 from catchment.content.normalize.formats import SOURCE_TEXT
+from catchment.content.parts.containers import STREAMED, kind_of_container, sha256
+from catchment.content.parts.listing import ListedPart, listed, parts_of
+from catchment.content.parts.open_files import read_again
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
-from catchment.contracts import Connector
-from catchment.model import WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
+from catchment.contracts import Connector, Openable
+from catchment.model import PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
 
 CODE = f"{NORMALIZER}.{EXTRACTOR}"
 """The version of the code that makes documents and extractions."""
@@ -35,7 +39,8 @@ class ReadTask:
     """An item to read, through a pickled connector or from `raw` if its bytes are already fetched.
 
     `known` is the item's content in the library; the same content is not parsed again. `recognized`: the text on the pictures
-    of its pages, as it was then.
+    of its pages, as it was then. `carrier`: the item that it is a part of; then `raw` is the content of that. `most_bytes`: the
+    limit of a part.
     """
 
     item: Item
@@ -43,12 +48,24 @@ class ReadTask:
     raw: RawContent | None = None
     known: Content | None = None
     recognized: Mapping[int, PageText] = field(default_factory=dict)
+    carrier: Item | None = None
+    most_bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """The file name of the item, as far as it is known before it is fetched."""
+        return self.raw.name if self.raw and self.carrier is None else self.item.locator
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it is a container. Parts of parts belong to the outermost one."""
+        return self.carrier is None and kind_of_container(self.name) is not None
 
 
 SHORT = 32 * 1024
 """Bytes of an encoded document up to which it is extracted with its parse, and waits for its delivery in memory."""
 
-FORMAT = 5
+FORMAT = 6
 """The version of the cache entries. Increase it when the fields of an encoded `Read` or its storage change."""
 
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
@@ -62,7 +79,7 @@ class Read:
     content from another item) or `hashed` (not decided yet). `normalizer` names the code version and the media type, because
     the same bytes of another type give another document. `title` is from the source, else from the content; if it is empty,
     `name` serves as the title. `document` and `extraction` are encoded; only a short document has its extraction already.
-    `seconds`: the time of reading and parsing.
+    `seconds`: the time of reading and parsing. `parts`: of a container, unless it is unchanged.
     """
 
     content_hash: str
@@ -75,6 +92,7 @@ class Read:
     document: bytes | None = None
     extraction: bytes | None = None
     seconds: float = 0.0
+    parts: tuple[ListedPart, ...] | None = None
 
     @classmethod
     def of_stored(cls, stored: StoredDocument) -> Read:
@@ -100,15 +118,24 @@ class Read:
     def encode(self) -> bytes:
         """Return three lines: JSON, the document and the extraction."""
         about = (self.content_hash, self.normalizer, self.title, self.name, self.modified, self.fate, self.metadata)
-        return b"\n".join((orjson.dumps((*about, self.seconds)), self.document or b"", self.extraction or b""))
+        return b"\n".join(
+            (
+                orjson.dumps((*about, self.seconds, self.parts), default=tuple),
+                self.document or b"",
+                self.extraction or b"",
+            )
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Read:
         """Return the result that `encode` encoded."""
         line, document, extraction = data.split(b"\n")
-        content_hash, normalizer, title, name, modified, fate, metadata, seconds = orjson.loads(line)
+        content_hash, normalizer, title, name, modified, fate, metadata, seconds, parts = orjson.loads(line)
         about = (content_hash, normalizer, title, name, moment(modified), fate, metadata)
-        return cls(*about, document or None, extraction or None, seconds)
+        listed = (
+            None if parts is None else tuple(ListedPart._make((*each[:3], moment(each[3]), each[4])) for each in parts)
+        )
+        return cls(*about, document or None, extraction or None, seconds, listed)
 
 
 def digest(task: ReadTask) -> bytes:
@@ -125,6 +152,8 @@ def read(task: ReadTask) -> bytes:
     its parser may crash, which must leave the document.
     """
     start = time.perf_counter()
+    if task.has_parts and kind_of_container(task.name) in STREAMED:
+        return replace(_read_container(task), seconds=time.perf_counter() - start).encode()
     raw = _fetch(task)
     content_hash = _hash(raw)
     task = _of_content(task, content_hash)
@@ -139,7 +168,22 @@ def read(task: ReadTask) -> bytes:
         # The step `extract` repeats what fails here, and reports it.
         with suppress(Exception):
             extraction = _extraction(document)
-    return replace(reading, extraction=extraction, seconds=time.perf_counter() - start).encode()
+    parts = None
+    if task.has_parts:
+        parts = tuple(parts_of(BytesIO(raw.data), kind_of_container(task.name) or "", task.most_bytes))
+    return replace(reading, extraction=extraction, seconds=time.perf_counter() - start, parts=parts).encode()
+
+
+def _read_container(task: ReadTask) -> Read:
+    """Read a container that is not in memory as a whole: its document is the list of its parts."""
+    with _opened(task, task.item) as (raw, file):
+        kind = kind_of_container(raw.name) or ""
+        content_hash = sha256(file)
+        as_known = _read(task, raw, content_hash, None, kind)
+        if as_known.fate == "unchanged":
+            return as_known
+        parts = tuple(parts_of(file, kind, task.most_bytes))
+    return replace(_read(task, raw, content_hash, masked(listed(kind, parts))), parts=parts)
 
 
 def extract_document(document: bytes) -> bytes:
@@ -152,7 +196,24 @@ def _extraction(document: Document) -> bytes:
 
 
 def _fetch(task: ReadTask) -> RawContent:
-    return task.raw or _connector(task.connector).fetch(task.item)
+    if task.carrier is None:
+        return task.raw or _connector(task.connector).fetch(task.item)
+    with _opened(task, task.carrier) as (raw, file):
+        key = task.connector, task.carrier.locator, task.carrier.version
+        path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
+        part = read_again(key, file, kind_of_container(raw.name) or "", path, task.most_bytes)
+    return replace(part, encoding=raw.encoding, metadata=raw.metadata)
+
+
+@contextmanager
+def _opened(task: ReadTask, item: Item) -> Iterator[tuple[RawContent, IO[bytes]]]:
+    connector = _connector(task.connector)
+    if task.raw is None and isinstance(connector, Openable):
+        with connector.opened(item) as opened:
+            yield opened
+    else:
+        raw = task.raw or connector.fetch(item)
+        yield raw, BytesIO(raw.data)
 
 
 def _of_content(task: ReadTask, content_hash: str) -> ReadTask:
@@ -171,9 +232,9 @@ def _hash(raw: RawContent) -> str:
     return digest.hexdigest()
 
 
-def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
+def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None, kind: str = "") -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
-    kind = kind_of(raw) if document is None else document.media_type
+    kind = kind or kind_of(raw) if document is None else document.media_type
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
     normalizer = f"{CODE} {kind}{charset}{_mark(task.recognized)}"
     titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name

@@ -148,13 +148,17 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A job claimed by this process. `content_hash` is that of the last delivered content, or None."""
+    """A job claimed by this process.
+
+    `content_hash` is that of the last delivered content, or None. `carrier`: the item, with its ID, that the item is a part of.
+    """
 
     id: int
     item_id: int
     attempt: int
     item: Item
     content_hash: str | None
+    carrier: tuple[int, Item] | None = None
 
 
 @dataclass(frozen=True, slots=True)

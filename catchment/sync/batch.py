@@ -17,6 +17,7 @@ from typing import TypeVar
 from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.parsing import CODE, FORMAT, SHORT, Content, Read, ReadTask, digest, extract_document, read
+from catchment.content.parts.listing import ListedPart
 from catchment.content.raw_store import RawStore
 from catchment.content.redaction import redact
 from catchment.content.secret_masking import has_masked_secrets
@@ -26,6 +27,7 @@ from catchment.errors import (
     FailureClass,
     ItemError,
     LedgerError,
+    ParseError,
     Skipped,
     SkipReason,
     SourceError,
@@ -33,7 +35,7 @@ from catchment.errors import (
     Unexpected,
 )
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
-from catchment.model import RawContent, ReplayStage
+from catchment.model import PARTS, Failure, Item, RawContent, ReplayStage, Skip, Upsert
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.settings import Policy
@@ -64,6 +66,7 @@ class Bench:
 
     Attributes:
         raw: Where the content of fetched items is kept, if it is.
+        parts_left: Whether a changed container lacks former parts.
         stage: The first stage to repeat, if the sync replays documents of the library.
         changed_since: The first change that the sync answers, if the watcher reported it (aware).
     """
@@ -77,6 +80,7 @@ class Bench:
     raw: RawStore | None = None
     stage: ReplayStage | None = None
     changed_since: datetime | None = None
+    parts_left: bool = False
     progress: Progress = field(default_factory=Progress)
     troubles: dict[int, Trouble] = field(default_factory=dict)
 
@@ -251,6 +255,7 @@ class OpenBatch:
 
     def _deliver(self) -> Figures:
         self.extract()
+        self._record_parts()
         outcomes, start = self._outcomes(), time.monotonic()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.took("deliver", start, len(outcomes))
@@ -312,7 +317,9 @@ class OpenBatch:
     def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
         """Fetch and parse the jobs. Large items are hashed first and parsed only if their content is new."""
         tasks = list(self._tasks(jobs))
-        large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
+        large = [
+            (job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST and not task.has_parts
+        ]
         reads = self._known_content(dict(self._run(digest, large)))
         out = reads.keys() | self._failed
         reads |= self._run(read, [(job, task) for job, task in tasks if job.id not in out])
@@ -320,7 +327,10 @@ class OpenBatch:
             fetched = [
                 (job.item_id, job.item, task.raw)
                 for job, task in tasks
-                if task.raw is not None and job.id in reads and has_no_secret(task.raw, reads[job.id])
+                if task.raw is not None
+                and job.carrier is None
+                and job.id in reads
+                and has_no_secret(task.raw, reads[job.id])
             ]
             keep(self._bench.raw, self._bench.ledger, fetched)
         fates = Counter(reading.fate for reading in reads.values())
@@ -337,7 +347,7 @@ class OpenBatch:
         normalizers = self._bench.ledger.library.normalizers(seen_before)
         recognized = self._bench.ledger.recognition.texts({job.content_hash for job in jobs if job.content_hash})
         if isinstance(connector, Connected):
-            connector.expect([job.item for job in jobs])
+            connector.expect([_fetched_item(job)[1] for job in jobs])
         for job in jobs:
             self._bench.permit.check()
             pages = recognized.get(job.content_hash or "", {})
@@ -350,7 +360,9 @@ class OpenBatch:
                 return
             else:
                 known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
-                yield job, ReadTask(job.item, self._bench.pickled, raw, known, pages)
+                carrier = job.carrier[1] if job.carrier else None
+                most_bytes = self._bench.policy.limits.max_bytes
+                yield job, ReadTask(job.item, self._bench.pickled, raw, known, pages, carrier, most_bytes)
 
     def _fetched(self, job: ClaimedJob, *, is_kept: bool) -> RawContent | None:
         """Return the content of an item; None if the parsers fetch themselves. A replay sends no requests.
@@ -358,13 +370,15 @@ class OpenBatch:
         `is_kept`: its pictures were recognized from its raw content, which spares a request.
         """
         bench = self._bench
-        if is_kept and bench.raw is not None and (raw := bench.raw.get(job.item_id, job.item)) is not None:
+        number, item = _fetched_item(job)
+        may_be_kept = is_kept or job.carrier is not None
+        if may_be_kept and bench.raw is not None and (raw := bench.raw.get(number, item)) is not None:
             return raw
         if bench.stage is not None and scopes_of(bench.connector):
-            if bench.raw is None or (raw := bench.raw.get(job.item_id, job.item)) is None:
+            if bench.raw is None or (raw := bench.raw.get(number, item)) is None:
                 raise Skipped(SkipReason.UNCHANGED)
             return raw
-        return bench.connector.fetch(job.item) if bench.fetches_here else None
+        return bench.connector.fetch(item) if bench.fetches_here else None
 
     def _run(
         self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]
@@ -412,6 +426,18 @@ class OpenBatch:
         return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
 
     # Delivery
+
+    def _record_parts(self) -> None:
+        """Record the parts of the containers, before their own jobs are acknowledged. The sync claims them later."""
+        for job in self.jobs:
+            if (reading := self._reads.get(job.id)) is not None and reading.parts is not None:
+                changes = [_part_change(job.item, part, self._bench.policy.limits.max_bytes) for part in reading.parts]
+                counts = self._bench.ledger.intake.record_parts(self._bench.permit.source_id, job.item, changes)
+                if counts is not None:
+                    self._bench.add(
+                        listed=len(changes), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped
+                    )
+                    self._bench.parts_left |= counts.missing > 0
 
     def _documents(self) -> Iterator[tuple[Read, bytes]]:
         """Yield the encoded documents of the batch. Documents missing from the cache are parsed again."""
@@ -476,6 +502,20 @@ class OpenBatch:
         retry_at = None if wait is None else self._bench.ledger.now() + timedelta(seconds=wait)
         queue.fail(self.token, job.id, failure, retry_at=retry_at)
         self._bench.report(Trouble(job.id, job.attempt, failure, retry_at))
+
+
+def _fetched_item(job: ClaimedJob) -> tuple[int, Item]:
+    """Return the item whose content is fetched for a job, with its ID: of a part, the container."""
+    return job.carrier or (job.item_id, job.item)
+
+
+def _part_change(carrier: Item, part: ListedPart, most_bytes: int) -> Upsert | Skip | Failure:
+    container = carrier.locator + PARTS
+    version = f"{part.version}+{SkipReason.TOO_LARGE}" if (part.size or 0) > most_bytes else part.version
+    item = Item(container + part.path, container, version, size=part.size, modified=part.modified)
+    if part.problem:
+        return Failure(item, ParseError(part.problem))
+    return Skip(item, SkipReason.TOO_LARGE) if version != part.version else Upsert(item)
 
 
 def _key(job: ClaimedJob) -> str:

@@ -22,7 +22,7 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector, Unhurried
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, PlannedAction, Source, Step
-from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
+from catchment.model import PARTS, Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, heartbeat, process
 from catchment.settings import Home, Policy
@@ -218,7 +218,10 @@ def _rehearsed(
             rehearsal.close()
         # An ordinary look at a page changes its attributes, and with the same version nothing in the library.
         unseen = {PlannedAction.RELABEL} if isinstance(connector, Unhurried) and not deep else {}
-        steps = tuple(step for step in scratch.steps(sync.id) if step.action not in unseen)
+        # The parts of a container follow it.
+        steps = tuple(
+            step for step in scratch.steps(sync.id) if step.action not in unseen and not step.container.endswith(PARTS)
+        )
     heartbeat.report("listing", 1)
     reports = frozenset(filter(None, map(_report, recorder.changes)))
     return Plan(

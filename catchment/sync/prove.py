@@ -240,7 +240,7 @@ def _parsed_afresh(
         let_parse(connector, pool, policy.limits)
         for part in in_parts(item_ids, _SAMPLE_AT_ONCE):
             samples = ledger.proof.samples(part)
-            tasks = list(_fetched(connector, pickled, samples))
+            tasks = list(_fetched(connector, pickled, samples, policy.limits.max_bytes))
             parsed = pool.run(read, [task for _, task in tasks], policy.limits)
             for index, outcome in parsed:
                 if isinstance(outcome, Failed):
@@ -258,13 +258,15 @@ def _parsed_afresh(
     return compared, frozenset(altered)
 
 
-def _fetched(connector: Connector, pickled: bytes, samples: Sequence[Sample]) -> Iterator[tuple[Sample, ReadTask]]:
+def _fetched(
+    connector: Connector, pickled: bytes, samples: Sequence[Sample], most_bytes: int
+) -> Iterator[tuple[Sample, ReadTask]]:
     if isinstance(connector, Connected):
-        connector.expect([sample.item for sample in samples])
+        connector.expect([sample.carrier or sample.item for sample in samples])
     for sample in samples:
         with suppress(ItemError):
-            raw = None if connector.fetch_in_parser else connector.fetch(sample.item)
-            yield sample, ReadTask(sample.item, pickled, raw)
+            raw = None if connector.fetch_in_parser else connector.fetch(sample.carrier or sample.item)
+            yield sample, ReadTask(sample.item, pickled, raw, carrier=sample.carrier, most_bytes=most_bytes)
 
 
 def _contents(ledger: Ledger, source: Source, ends: float) -> Iterator[Kept]:

@@ -343,7 +343,7 @@ class SourceSync:
         A sync that failed because its host requested a pause is recorded as yielded, and `next_retry` returns the end of the
         pause. After a refused login or too many failures it is recorded as quarantined, and its source is held.
         """
-        if outcome == "completed" and self.progress.held and self.progress.succeeded:
+        if outcome == "completed" and ((self.progress.held and self.progress.succeeded) or self._bench.parts_left):
             # Missing items may have been found under another name since.
             self.discovery.settle()
         if outcome == "failed":

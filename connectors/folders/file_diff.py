@@ -65,7 +65,7 @@ class FileComparison:
 
     def _skip_reason(self, file: FileEntry) -> SkipReason | None:
         if stat.S_ISREG(file.mode):
-            return SkipReason.TOO_LARGE if file.size > self._tree.max_bytes else None
+            return None if self._tree.fits(file) else SkipReason.TOO_LARGE
         return SkipReason.EXCLUDED if stat.S_ISLNK(file.mode) else SkipReason.UNSUPPORTED
 
     def _compare_content(self, locator: str, container: str, file: FileEntry, old: KnownItem) -> Iterator[Change]:

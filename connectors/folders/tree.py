@@ -6,10 +6,12 @@ Comparing is in `connectors.folders.diff`, listing in `connectors.folders.scan`,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from catchment.content.parts.containers import MOST_BYTES, STREAMED, kind_of_container
 from catchment.errors import (
     FetchFailed,
     LoginFailed,
@@ -21,7 +23,7 @@ from catchment.errors import (
 )
 from catchment.model import Item, fingerprint
 from catchment.runtime.system.linux import birth_time
-from connectors.folders.file import FileEntry, is_at, missing_root, opened, read_all, to_locator, to_path
+from connectors.folders.file import FileEntry, is_at, missing_root, opened, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, UnknownRules
 
 
@@ -70,8 +72,15 @@ class FolderTree:
         self.check_root(roots[""])
         return present
 
-    def read(self, item: Item) -> tuple[bytes, FileEntry]:
-        """Return the content of a listed file.
+    def fits(self, file: FileEntry) -> bool:
+        """Return whether a file is small enough to be read. Of a container, each part is."""
+        return file.size <= (
+            max(self.max_bytes, MOST_BYTES) if kind_of_container(file.name) in STREAMED else self.max_bytes
+        )
+
+    @contextmanager
+    def opened(self, item: Item) -> Iterator[tuple[int, FileEntry]]:
+        """Open a listed file for reading.
 
         Raises ItemError, or SourceUnavailable if the root is missing. May be repeated.
         """
@@ -79,9 +88,9 @@ class FolderTree:
             raise FetchFailed("folder could not be listed; this entry clears once a sync can list it")
         version = fingerprint(item.version)
         with opened(self.root, item.locator, version, follow_links=self.follow_links) as (handle, file):
-            if file.size > self.max_bytes:
+            if not self.fits(file):
                 raise Skipped(SkipReason.TOO_LARGE)
-            return read_all(handle, file.size), file
+            yield handle, file
 
     def why_not(self, path: str) -> str | None:
         """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included.

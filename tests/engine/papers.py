@@ -21,6 +21,7 @@ class Papers:
         self.home = home
         self.folder = folder
         self.ledger = Ledger.open(home.database_url)
+        self.policy = Policy()
 
     @property
     def connector(self) -> LocalFiles:
@@ -38,7 +39,7 @@ class Papers:
         return make_plan(self.home, self.ledger, self.source, self.connector, Policy(), deep=deep)
 
     def sync(self, plan: Plan | None = None) -> dict[str, int]:
-        with open_sync(self.home, self.connector, "papers", Policy(), Priority.NORMAL) as sync:
+        with open_sync(self.home, self.connector, "papers", self.policy, Priority.NORMAL) as sync:
             if plan is not None:
                 sync.discovery.through = PlanFilter(plan, sync.progress)
             sync.discover(deep=plan is not None and plan.deep)

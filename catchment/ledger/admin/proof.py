@@ -17,7 +17,7 @@ from catchment.ledger.admin import index_check
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among
 from catchment.ledger.db.job_states import UNFINISHED, in_parts, states
-from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.lookup import carriers, find_open_sync
 from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.endings import WAITING, supersede
@@ -82,7 +82,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An item with its text in the library, for comparison with a new parse."""
+    """An item with its text in the library, for comparison with a new parse. `carrier`: the item that it is a part of."""
 
     item_id: int
     item: Item
@@ -90,6 +90,7 @@ class Sample:
     content_hash: str
     normalizer: str
     text: str
+    carrier: Item | None
 
 
 class Proof:
@@ -119,7 +120,7 @@ class Proof:
             heartbeat.report("comparing", count, len(numbers))
 
     def samples(self, item_ids: Sequence[int]) -> list[Sample]:
-        """Return these items with their texts, in any order. Items without a document are omitted."""
+        """Return these items of one source with their texts, in any order. Items without a document are omitted."""
         texts = (documents.c.content_id, contents.c.hash, contents.c.normalizer, contents.c.text)
         statement = (
             select(items, *texts)
@@ -128,7 +129,19 @@ class Proof:
         )
         with self._store.read() as reading:
             rows = reading.execute(statement.where(among(reading, items.c.id, item_ids))).all()
-        return [record(Sample, row, item_id=row.id, item=record(Item, row), content_hash=row.hash) for row in rows]
+            source_id = rows[0].source_id if rows else 0
+            inside = {key: item for key, (_, item) in carriers(reading, source_id, (r.container for r in rows)).items()}
+        return [
+            record(
+                Sample,
+                row,
+                item_id=row.id,
+                item=record(Item, row),
+                content_hash=row.hash,
+                carrier=inside.get(row.container),
+            )
+            for row in rows
+        ]
 
     def index(self, source_id: int) -> list[str]:
         """Return sentences about chunks and names of the source that are missing from the search index, or damaged in it."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, and_, bindparam, or_, select, true
 
 from catchment.errors import BadInput, NotFound, StaleLease, did_you_mean
-from catchment.ledger.db.database import AnyRow, Reading, Writing
-from catchment.ledger.db.schema import sources, syncs
+from catchment.ledger.db.database import AnyRow, Reading, Writing, among
+from catchment.ledger.db.row_records import record
+from catchment.ledger.db.schema import items, sources, syncs
+from catchment.model import PARTS, Item
 from catchment.records.standing import ListPage
 
 R = TypeVar("R")
@@ -62,6 +64,16 @@ def match_name(locator: str, asked_name: str) -> NameMatch | None:
     else:
         return None
     return NameMatch(rank, asked_name not in locator, name not in text)
+
+
+def carriers(reading: Reading, source_id: int, containers: Iterable[str]) -> dict[str, tuple[int, Item]]:
+    """Return the items with parts, by the containers of these parts, each with its ID."""
+    wanted = {container.removesuffix(PARTS) for container in containers if container.endswith(PARTS)}
+    if not wanted:
+        return {}
+    of_source = (items.c.source_id == source_id) & (items.c.state != "deleted")
+    rows = reading.execute(select(items).where(of_source, among(reading, items.c.locator, wanted)))
+    return {row.locator + PARTS: (row.id, record(Item, row)) for row in rows}
 
 
 def name_condition(reading: Reading, locator: ColumnElement[str], name: str) -> ColumnElement[bool]:

@@ -21,6 +21,7 @@ from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.library.before_images import kept_from
 from catchment.ledger.library.mail_relations import shown_title
+from catchment.model import PARTS
 from catchment.records.rows import Hold, Settled
 from catchment.records.standing import ListPage
 
@@ -72,7 +73,9 @@ class Deletions:
             if torn and not (missing := _missing_for_long(writing, missing)):
                 return Settled(0, 0)  # An open hold stays open.
             versioned = [] if torn else _versioned(writing, sync.source_id)
-            unproven = len(missing) - len(versioned)
+            # A container is one deletion, whatever is inside.
+            parts = _inside_missing(writing, sync.source_id)
+            unproven = len({*missing} - {*versioned} - parts)
             why = _suspicion(unproven, _stayed(writing, sync.source_id), changed_roots) if unproven else ""
             if why:
                 _hold(writing, sync.source_id, sync_id, unproven, why, sync.owner)
@@ -85,7 +88,8 @@ class Deletions:
             find_open_sync(writing, sync_id)
             _delete(writing, ids, sync.source_id, sync.owner, sync_id, "gone")
 
-        return Settled(self._in_parts(missing, sync.source_id, delete_part), unproven if why else 0)
+        deleted = self._in_parts(missing, sync.source_id, delete_part)
+        return Settled(deleted - len(parts & {*missing}), unproven if why else 0)
 
     def _in_parts(
         self, missing: Sequence[int], source_id: int, action: Callable[[Writing, Sequence[int]], None]
@@ -195,6 +199,14 @@ def _missing(reading: Reading, source_id: int, among_ids: Sequence[int] | None =
     if among_ids is not None:
         statement = statement.where(among(reading, items.c.id, among_ids))
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
+
+
+def _inside_missing(reading: Reading, source_id: int) -> set[int]:
+    """Return the missing parts of missing items."""
+    missing = select(items.c.id, items.c.locator, items.c.container).where(_is_missing(source_id))
+    rows = reading.execute(missing).all()
+    carriers = {row.locator + PARTS for row in rows}
+    return {row.id for row in rows if row.container in carriers}
 
 
 def _missing_for_long(writing: Writing, ids: Sequence[int]) -> Sequence[int]:

@@ -10,13 +10,13 @@ from catchment.errors import SkipReason
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Writing, among, as_map
 from catchment.ledger.db.job_states import SKIPPED
-from catchment.ledger.db.schema import items, jobs
+from catchment.ledger.db.schema import items, jobs, syncs
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items.deletion_guard import Deletions
 from catchment.ledger.items.item_lookup import ItemLookup
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
-from catchment.model import Failure, Skip, Tombstone, Upsert
+from catchment.model import PARTS, Failure, Item, Skip, Tombstone, Upsert
 from catchment.records.rows import IntakeCounts
 
 
@@ -52,6 +52,24 @@ class Intake(Deletions, ItemLookup):
             counts = recording.take(changes)
             _keep_marks(writing, sync.source_id, marks)
             return counts
+
+    def record_parts(
+        self, source_id: int, carrier: Item, parts: Sequence[Upsert | Skip | Failure]
+    ) -> IntakeCounts | None:
+        """Record all parts of an item, for the open sync of its source. Former parts that are not among them are missing.
+
+        Idempotent. None if the sync was closed meanwhile.
+        """
+        with self._store.write() as writing:
+            is_open = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
+            if (sync_id := writing.execute(select(syncs.c.id).where(is_open)).scalar()) is None:
+                return None
+            sync = lookup.find_open_sync(writing, sync_id)
+            inside = among(writing, items.c.container, [carrier.locator + PARTS])
+            known = select(items.c.locator).where(items.c.source_id == source_id, inside, items.c.state == "present")
+            gone = {*writing.execute(known).scalars()} - {part.item.locator for part in parts}
+            recording = Recording(writing, source_id, sync_id, sync.owner, sync.priority, sync.backfill_id)
+            return recording.take([*map(Tombstone, sorted(gone)), *parts])
 
     def states(self, item_ids: Collection[int]) -> dict[int, str]:
         """Return the state of each of these items that was not purged."""

@@ -9,7 +9,7 @@ from sqlalchemy import Select, select
 
 from catchment.ledger.db.database import Reading, Store, among, as_map, from_json
 from catchment.ledger.db.schema import items, marks, sources
-from catchment.model import KnownItem
+from catchment.model import PARTS, KnownItem
 
 
 def accepted_roots(reading: Reading, source_id: int) -> dict[str, str]:
@@ -57,8 +57,9 @@ class KnownSource:
             }
 
     def containers(self) -> frozenset[str]:
-        """Return every container with a present item."""
-        return frozenset(self._store.execute(self._present().distinct()).scalars())
+        """Return every container with a present item. An item with parts is none: its own job lists them."""
+        containers = self._store.execute(self._present().distinct()).scalars()
+        return frozenset(container for container in containers if not container.endswith(PARTS))
 
     def identities(self) -> Set[str]:
         """Return the identities of the items that are present or missing."""

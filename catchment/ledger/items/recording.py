@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, case, literal_column, select, update
 
 from catchment.errors import FailureClass
-from catchment.ledger.db.database import Writing, among
+from catchment.ledger.db.database import Writing, among, as_map
 from catchment.ledger.db.job_states import (
     CANCELLED,
     LAST_DUE,
@@ -22,6 +22,7 @@ from catchment.ledger.db.job_states import (
     UNFINISHED,
     states,
 )
+from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
 from catchment.ledger.items.matching import (
     LISTED_COLUMNS,
@@ -35,7 +36,7 @@ from catchment.ledger.jobs.endings import end, supersede
 from catchment.ledger.jobs.failures import describe, quarantine_rows
 from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
-from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
+from catchment.model import PARTS, Failure, Item, JobState, Skip, Tombstone, Upsert
 from catchment.records.rows import IntakeCounts
 
 VERSIONED = "deleted in a later version of the source"
@@ -68,11 +69,14 @@ class Recording:
         self._returned: list[int] = []
         self._moved: list[tuple[int, str, str]] = []
         self._back: list[tuple[RecordedItem, Upsert | Skip | Failure]] = []
+        self._carriers: list[tuple[RecordedItem, Upsert | Skip | Failure]] = []
+        self._of_source = items.c.source_id == source_id
+        self._successor = partial(Recording, writing, source_id, sync_id, actor, priority, backfill_id)
 
     def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
         """Apply the rules. Tombstones precede all others, because a move consists of a tombstone and an upsert."""
         latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
-        of_source = items.c.source_id == self._source_id
+        of_source = self._of_source
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
         places = {*latest, *origins.values()}
         tombstones = {locator: c for locator, c in latest.items() if isinstance(c, Tombstone)}
@@ -109,7 +113,10 @@ class Recording:
             else:
                 self._update(match, change)
         self._repeat()
+        along = self._along()
         self._write()
+        if along:
+            self._successor().take(along)
         return IntakeCounts(**self._counts)
 
     # Reading
@@ -143,6 +150,31 @@ class Recording:
         by_locator = self._load(deleted, items.c.locator, [item.locator for item in unknown])
         return [*by_locator, *self._load(deleted, items.c.identity, _identities(unknown))]
 
+    def _along(self) -> list[Tombstone | Upsert | Skip]:
+        """Return what happens to the parts of items that moved, returned, or are skipped now: the same as to these."""
+        old = {recorded.locator + PARTS: (recorded, change) for recorded, change in self._carriers}
+        if not old:
+            return []
+        numbers = among(self._writing, items.c.id, [recorded.id for recorded, _ in old.values()])
+        gone_at = as_map(self._writing.execute(select(items.c.id, items.c.gone_at).where(numbers)))
+        changes: list[Tombstone | Upsert | Skip] = []
+        inside = self._of_source & among(self._writing, items.c.container, old)
+        for row in self._writing.execute(select(items).where(inside)).all():
+            recorded, change = old[row.container]
+            # Parts that had left before it are not there again.
+            if row.gone_at != gone_at[recorded.id]:
+                continue
+            container = change.item.locator + PARTS
+            locator = container + row.locator.removeprefix(row.container)
+            item = record(Item, row, locator=locator, container=container)
+            if isinstance(change, Skip):
+                changes.append(Skip(item, change.reason))
+            elif locator == row.locator:
+                changes.append(Upsert(item))
+            else:
+                changes += Tombstone(row.locator), Upsert(item, came_from=row.locator)
+        return changes
+
     # Rules
 
     def _bury(self, lost: Sequence[tuple[RecordedItem, bool]]) -> None:
@@ -150,6 +182,9 @@ class Recording:
         self._counts["missing"] += len(lost)
         if not lost:
             return
+        versions = {recorded.locator + PARTS: versioned for recorded, versioned in lost}
+        inside = self._load(self._of_source & (items.c.state == "present"), items.c.container, versions)
+        lost = [*lost, *((part, versions[part.container]) for part in inside)]
         of_lost = among(self._writing, items.c.id, [recorded.id for recorded, _ in lost])
         values = {"state": "missing", "gone_at": self._writing.now, "sync_id": self._sync_id}
         self._writing.execute(update(items).where(of_lost).values(values))
@@ -177,6 +212,8 @@ class Recording:
             self._items.append(row)
         if moved or recorded.container != change.item.container:
             self._moved.append((recorded.id, recorded.locator, change.item.locator))
+        if moved or returned or isinstance(change, Skip):
+            self._carriers.append((recorded, change))
         if moved:
             self._tell("moved", item_id=recorded.id, was_at=recorded.locator)
         elif returned:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all
 
-from catchment.ledger.db import schema
+from catchment.ledger.db import lookup, schema
 from catchment.ledger.db.database import Reading
 from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import FRESH, TRIED, items, jobs
@@ -71,7 +71,7 @@ def first_ready(
     return _jobs.id.in_(select(sized.c.id).where(sized.c.before < most_bytes))
 
 
-def claimed(reading: Reading, token: int) -> list[ClaimedJob]:
+def claimed(reading: Reading, source_id: int, token: int) -> list[ClaimedJob]:
     """Return the running jobs of a token with their items, in the order of the queue."""
     facts = (items.c.locator, items.c.container, items.c.identity, items.c.size, items.c.modified, items.c.attributes)
     statement = (
@@ -80,4 +80,6 @@ def claimed(reading: Reading, token: int) -> list[ClaimedJob]:
         .where(_jobs.token == token, literal_column(schema.RUNNING))
         .order_by(_jobs.due, _jobs.id)
     )
-    return [record(ClaimedJob, row, item=record(Item, row)) for row in reading.execute(statement)]
+    rows = reading.execute(statement).all()
+    carriers = lookup.carriers(reading, source_id, (row.container for row in rows))
+    return [record(ClaimedJob, row, item=record(Item, row), carrier=carriers.get(row.container)) for row in rows]

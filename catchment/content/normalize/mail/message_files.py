@@ -28,8 +28,18 @@ def message_file(data: bytes, media_type: str) -> Document:
         return _mailbox(data)
     if media_type == SAVED_PAGE:
         return _saved_page(data)
+    return mail(message_of(data))
+
+
+def message_of(data: bytes) -> bytes:
+    """Return the message in a file of one message."""
     size = _SIZE.match(data)
-    return mail(data[size.end() : size.end() + int(size[1])] if size else data)
+    return data[size.end() : size.end() + int(size[1])] if size else data
+
+
+def without_quoting(message: bytes) -> bytes:
+    """Return a message of a mailbox without the quoting of `From ` lines."""
+    return _QUOTED.sub(rb"\1", message)
 
 
 def _mailbox(data: bytes) -> Document:
@@ -66,10 +76,10 @@ def _messages(data: bytes) -> Iterator[bytes]:
     start = -1
     for separator in _SEPARATOR.finditer(data):
         if start >= 0:
-            yield _QUOTED.sub(rb"\1", data[start : separator.start()])
+            yield without_quoting(data[start : separator.start()])
         start = separator.end()
     if start >= 0:
-        yield _QUOTED.sub(rb"\1", data[start:])
+        yield without_quoting(data[start:])
 
 
 def _saved_page(data: bytes) -> Document:

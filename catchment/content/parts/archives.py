@@ -1,0 +1,94 @@
+"""The members of zip and tar files. Nothing is unpacked to disk under a name of the archive."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import IO
+
+from catchment.content.normalize.decode import decode
+from catchment.content.parts.containers import Member
+from catchment.errors import ParseError, ResourceExhausted
+
+MOST_PARTS = 100_000
+_DIRECTORY_ENTRY = 46
+_END, _MOST_END = b"PK\x05\x06", 65_557
+_ENCRYPTED, _UTF8 = 0x1, 0x800
+_IS_ENCRYPTED = "encrypted; unpack it with its password"
+_DAMAGE = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, EOFError, NotImplementedError, OSError, RuntimeError
+)  # fmt: skip
+
+
+def zip_members(file: IO[bytes]) -> Iterator[Member]:
+    """Yield the files of a zip file. Raises ParseError if it is damaged, ResourceExhausted if it has too many to list."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_END))
+    tail = file.read()
+    end = tail.rfind(_END)
+    declared = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
+    if declared != 0xFFFFFFFF and declared // _DIRECTORY_ENTRY > 2 * MOST_PARTS:
+        raise too_many(MOST_PARTS)
+    with readable():
+        held = zipfile.ZipFile(file)
+    infos = [info for info in held.infolist() if not info.is_dir()]
+    for info, name in zip(infos, _names(infos), strict=True):
+        mark = f"{info.CRC:08x}.{info.file_size:x}"
+        problem = _IS_ENCRYPTED if info.flag_bits & _ENCRYPTED else ""
+        yield Member(name, info.file_size, _moment(info.date_time), mark, problem, partial(held.open, info))
+
+
+def tar_members(file: IO[bytes]) -> Iterator[Member]:
+    """Yield the files of a tar file, also of a compressed one. Raises ParseError if it is damaged."""
+    file.seek(0)
+    with readable():
+        held = tarfile.open(fileobj=file, mode="r:*")  # noqa: SIM115 - its members are read later
+    while True:
+        with readable():
+            info = held.next()
+        if info is None:
+            return
+        if info.isfile():
+            modified = datetime.fromtimestamp(info.mtime, UTC) if 0 < info.mtime < 1 << 33 else None
+            yield Member(info.name, info.size, modified, "", "", partial(_tar_content, held, info))
+
+
+def too_many(most: int) -> ResourceExhausted:
+    """Return the error for a container with too many parts."""
+    return ResourceExhausted(f"the file has more than {most:,} parts (a fixed limit); to have them read, unpack it")
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Turn the errors of damaged archives into a ParseError."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise ParseError("the archive is damaged or of an unknown kind; fetch or save it again") from error
+
+
+def _tar_content(held: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    return held.extractfile(info) or io.BytesIO()
+
+
+def _names(infos: Sequence[zipfile.ZipInfo]) -> Sequence[str]:
+    """Return the names, of which those that do not say that they are UTF-8 are decoded together."""
+    raw = [info.orig_filename.encode("cp437", "replace") for info in infos if not info.flag_bits & _UTF8]
+    if not raw or all(map(bytes.isascii, raw)):
+        return [info.filename for info in infos]
+    decoded = iter(decode(b"\n".join(name.replace(b"\n", b"_") for name in raw)).text.split("\n"))
+    return [info.filename if info.flag_bits & _UTF8 else next(decoded, info.filename) for info in infos]
+
+
+def _moment(written: tuple[int, int, int, int, int, int]) -> datetime | None:
+    """Return a time of a zip file, which is local without a zone; 1980 stands for none."""
+    try:
+        return datetime(*written, tzinfo=UTC) if written[0] > 1980 else None
+    except ValueError:
+        return None

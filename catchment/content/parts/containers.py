@@ -1,0 +1,90 @@
+"""What the formats of containers have in common: their members, and which files are containers, by name."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import IO, NamedTuple
+
+from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX
+
+ZIP, TAR = "application/zip", "application/x-tar"
+STREAMED = frozenset({ZIP, TAR, MAILBOX})
+"""The containers that have no text of their own, and are read part by part."""
+MOST_BYTES = 10 << 30
+"""The size limit of such a file."""
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_IN_MEMORY = 16 << 20
+_PIECE = 1 << 20
+
+
+class Member(NamedTuple):
+    """A file inside of a container.
+
+    Attributes:
+        name: Its path as the container has it.
+        size: In bytes, as the container declares it.
+        mark: Differs for every other content; "" if only reading it tells.
+        problem: Why it cannot be read; "" if it can.
+        open: Opens its content. The handle of one member may move that of another.
+        media_type: As the container declares it; None if the name tells.
+    """
+
+    name: str
+    size: int
+    modified: datetime | None
+    mark: str
+    problem: str
+    open: Callable[[], IO[bytes]]
+    media_type: str | None = None
+
+
+def kind_of_container(name: str) -> str | None:
+    """Return the media type of a container by its file name; None if the file has no parts."""
+    lower = name.lower()
+    if lower.endswith(_TARS):
+        return TAR
+    kind = ENDINGS.get(lower.rpartition(".")[2])
+    return kind if kind in (ZIP, MAILBOX, MAIL) else None
+
+
+def addressed(members: Iterator[Member]) -> Iterator[tuple[str, Member]]:
+    """Yield each member with its address, which is unique, printable, and has no `..`, drive or `!/`."""
+    seen: Counter[str] = Counter()
+    for member in members:
+        steps = member.name.replace("\\", "/").split("/")
+        path = "/".join(step for step in steps if step not in ("", ".", "..")) or "unnamed"
+        address = "".join(letter if letter.isprintable() else "\ufffd" for letter in path).replace("!/", "!\u2215")
+        seen[address] += 1
+        if seen[address] > 1:
+            stem = PurePosixPath(address)
+            address = str(stem.with_name(f"{stem.stem} ({seen[address]}){stem.suffix}"))
+        yield address, member
+
+
+def spooled(content: IO[bytes], most_bytes: int) -> IO[bytes] | None:
+    """Copy content into a file that can be read at any place, and is deleted when it is closed. None if it has more bytes."""
+    copy = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+    left = most_bytes
+    while piece := content.read(min(_PIECE, left + 1)):
+        left -= len(piece)
+        if left < 0:
+            copy.close()
+            return None
+        copy.write(piece)
+    copy.seek(0)
+    return copy
+
+
+def sha256(content: IO[bytes]) -> str:
+    """Return the hexadecimal SHA-256 of content from its present place on, and go back to its start if that is possible."""
+    digest = hashlib.sha256()
+    while piece := content.read(_PIECE):
+        digest.update(piece)
+    if content.seekable():
+        content.seek(0)
+    return digest.hexdigest()

@@ -1,0 +1,156 @@
+"""List the parts of an item at all levels, within one budget, and read a part by its address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import IO, NamedTuple
+
+from catchment.content.normalize.formats import MAIL, MAILBOX
+from catchment.content.parts import archives, messages
+from catchment.content.parts.containers import TAR, ZIP, Member, addressed, kind_of_container, sha256, spooled
+from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
+from catchment.model import PARTS, Document, RawContent
+
+_MOST_DEPTH = 5
+_MOST_UNPACKED, _OF_MAILBOX = 2 << 30, 10 << 30
+_MOST_MESSAGES = 500_000
+_RATIO, _RATIO_FROM = 200, 10 << 20
+_DEEP = f"an archive in more than {_MOST_DEPTH} others; unpack the outer ones"
+
+
+class ListedPart(NamedTuple):
+    """A part of an item. `path`: its address, relative to the item. `problem`: why it cannot be read, or ""."""
+
+    path: str
+    version: str
+    size: int | None
+    modified: datetime | None
+    problem: str
+
+
+def parts_of(file: IO[bytes], kind: str, most_bytes: int) -> Iterator[ListedPart]:
+    """Yield the parts of a container, outer ones before those inside them. `most_bytes`: of a container inside of another.
+
+    Raises ParseError if it is damaged, and ResourceExhausted if it exceeds the budget: 100,000 parts and 2 GB unpacked, of a
+    mailbox 500,000 and 10 GB; and of an archive 200 times its size.
+    """
+    most = (_MOST_MESSAGES, _OF_MAILBOX) if kind == MAILBOX else (archives.MOST_PARTS, _MOST_UNPACKED)
+    yield from _Walk(file.seek(0, os.SEEK_END), *most, most_bytes).parts(file, kind, "", 1)
+
+
+def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawContent:
+    """Return the content of a part. Raises ItemError: ParseError if it cannot be read, Vanished if it is not there."""
+    address, _, rest = path.partition(PARTS)
+    member = container.find(address)
+    if rest:
+        return read_part(container.inside(address, member, most_bytes), rest, most_bytes)
+    if member.problem:
+        raise ParseError(member.problem)
+    with archives.readable(), member.open() as content:
+        data = content.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise Skipped(SkipReason.TOO_LARGE)
+    name = address.rpartition("/")[2]
+    name = f"{name}.eml" if container.kind == MAILBOX else name
+    return RawContent(data, name, media_type=member.media_type, modified=member.modified)
+
+
+def listed(kind: str, parts: Iterable[ListedPart]) -> Document:
+    """Return the document of a container without own text: the paths of its direct parts, as a Markdown list."""
+    lines = [f"- {part.path}" for part in parts if PARTS not in part.path]
+    return Document("\n".join(lines), kind, properties={"files": len(lines)})
+
+
+class OpenContainer:
+    """An open container, whose members are found in any order; in their own order it is fastest."""
+
+    def __init__(self, file: IO[bytes], kind: str) -> None:
+        self.kind = kind
+        self._file = file
+        self._members = addressed(_READERS[kind](file))
+        self._seen: dict[str, Member] = {}
+        self._inside: tuple[str, OpenContainer] | None = None
+
+    def find(self, address: str) -> Member:
+        """Return a member. Raises Vanished."""
+        while address not in self._seen:
+            if (following := next(self._members, None)) is None:
+                raise Vanished("no longer in its archive; the next sync reads the archive again")
+            self._seen[following[0]] = following[1]
+        return self._seen[address]
+
+    def inside(self, address: str, member: Member, most_bytes: int) -> OpenContainer:
+        """Return a container inside of this one. It stays open until another one is asked for."""
+        if self._inside is None or self._inside[0] != address:
+            kind = MAIL if self.kind == MAILBOX else kind_of_container(member.name) or ""
+            with archives.readable(), member.open() as content:
+                copy = spooled(content, most_bytes)
+            if copy is None or kind not in _READERS:
+                raise Skipped(SkipReason.TOO_LARGE)
+            if self._inside is not None:
+                self._inside[1].close()
+            self._inside = address, OpenContainer(copy, kind)
+        return self._inside[1]
+
+    def close(self) -> None:
+        """Close it, with its file and what is open inside of it."""
+        if self._inside is not None:
+            self._inside[1].close()
+        self._file.close()
+
+
+class _Walk:
+    """The listing of one item, and what it has used of its budget."""
+
+    def __init__(self, size: int, most_parts: int, most_unpacked: int, most_bytes: int) -> None:
+        self._size, self._most_bytes = size, most_bytes
+        self._most_parts, self._most_unpacked = most_parts, most_unpacked
+        self._listed = self._unpacked = 0
+
+    def parts(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
+        for address, member in addressed(_READERS[kind](file)):
+            self._spend(member.size, kind)
+            path, version, problem, copy = prefix + address, member.mark, member.problem, None
+            inner = MAIL if kind == MAILBOX else kind_of_container(member.name)
+            if not problem and (inner or not version):
+                try:
+                    with archives.readable(), member.open() as content:
+                        copy = spooled(content, self._most_bytes) if inner else None
+                        version = version or sha256(copy or content)[:32]
+                except ParseError as error:
+                    problem = str(error)
+            yield ListedPart(path, version or f"{member.size:x}", member.size, member.modified, problem)
+            if copy is not None and inner is not None:
+                with copy:
+                    yield from self._inside(copy, inner, path + PARTS, depth + 1)
+
+    def _inside(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
+        if depth > _MOST_DEPTH:
+            yield ListedPart(f"{prefix}…", "deep", None, None, _DEEP)
+            return
+        # The job of a damaged container itself says what is wrong with it.
+        with suppress(ParseError):
+            yield from self.parts(file, kind, prefix, depth)
+
+    def _spend(self, size: int, kind: str) -> None:
+        self._listed += 1
+        self._unpacked += size
+        if self._listed > self._most_parts:
+            raise archives.too_many(self._most_parts)
+        is_bomb = kind in (ZIP, TAR) and self._unpacked > max(_RATIO_FROM, _RATIO * self._size)
+        if is_bomb or self._unpacked > self._most_unpacked:
+            raise ResourceExhausted(
+                f"the file unpacks to more than {_RATIO} times its size or to more than {self._most_unpacked >> 30} GB "
+                "(fixed limits); if you trust it, unpack it"
+            )
+
+
+_READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
+    ZIP: archives.zip_members,
+    TAR: archives.tar_members,
+    MAILBOX: messages.mailbox_members,
+    MAIL: messages.attached_members,
+}

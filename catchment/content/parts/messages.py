@@ -1,0 +1,58 @@
+"""The messages of a mailbox file (mbox, RFC 4155), and the files attached to a message."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import IO
+
+from catchment.content.normalize.mail.attachments import attachments
+from catchment.content.normalize.mail.message_files import message_of, without_quoting
+from catchment.content.parts.containers import Member
+from catchment.errors import SkipReason
+
+_PIECE = 8 << 20
+_LONGEST_LINE = 1_000
+_SEPARATOR = re.compile(rb"^From (?>[^\n]{0,900}\d\d:\d\d[^\n]{0,90}\n)(?=[!-9;-~]+:)", re.MULTILINE)
+
+
+def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
+    """Yield the messages of a mailbox, numbered from 1. Needs the memory of one message, whatever the file's size."""
+    for number, ((_, start), (stop, _)) in enumerate(pairwise(_separators(file)), 1):
+        yield Member(f"{number:04}", stop - start, None, "", "", partial(_message, file, start, stop), "message/rfc822")
+
+
+def attached_members(file: IO[bytes]) -> Iterator[Member]:
+    """Yield the files in a message. Raises ParseError if parts nest more than 100 deep."""
+    file.seek(0)
+    for each in attachments(message_of(file.read())):
+        problem = "larger than 50 MB" if each.skipped is SkipReason.TOO_LARGE else ""
+        content = partial(io.BytesIO, each.data)
+        yield Member(each.name, each.size, None, each.content_hash[:32], problem, content, each.media_type)
+
+
+def _separators(file: IO[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each separator line, then the size of the file as the last."""
+    at, kept = 0, b""
+    while True:
+        file.seek(at + len(kept))
+        piece = file.read(_PIECE)
+        data = kept + piece
+        # A match must not begin where the data has not enough after it, unless the file ends.
+        last = len(data) - 2 * _LONGEST_LINE if len(piece) == _PIECE else len(data)
+        for found in _SEPARATOR.finditer(data):
+            if found.start() < last and (at == 0 or found.start() > 0):
+                yield at + found.start(), at + found.end()
+        if len(piece) < _PIECE:
+            yield at + len(data), at + len(data)
+            return
+        # One byte more, so that `^` sees the line end before it.
+        at, kept = at + last - 1, data[last - 1 :]
+
+
+def _message(file: IO[bytes], start: int, stop: int) -> IO[bytes]:
+    file.seek(start)
+    return io.BytesIO(without_quoting(file.read(stop - start)))

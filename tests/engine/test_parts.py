@@ -1,0 +1,180 @@
+"""Files inside of files: each part is an item with a job of its own, and follows its container."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import SkipReason
+from catchment.model import JobState
+from catchment.settings import Home, Limits, Policy
+from tests.engine.papers import Papers
+
+LETTER = (
+    b"From: ada@example.org\r\nTo: bob@example.org\r\nSubject: Minutes\r\nMessage-ID: <1@example.org>\r\n"
+    b"Date: Tue, 3 Mar 2026 10:00:00 +0000\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
+    b"--x\r\n\r\nThe minutes are attached.\r\n--x\r\nContent-Type: text/markdown; name=minutes.md\r\n"
+    b"Content-Disposition: attachment; filename=minutes.md\r\n\r\n# Agreed\r\n--x--\r\n"
+)
+
+
+def zipped(files: Mapping[str, bytes | str]) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return written.getvalue()
+
+
+def tarred(files: Mapping[str, bytes], mode: str = "w:gz") -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return written.getvalue()
+
+
+@pytest.fixture
+def papers(home: Home, tmp_path: Path) -> Papers:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return Papers(home, folder)
+
+
+def numbers(papers: Papers) -> dict[str, int]:
+    return {named.locator: named.document for named in papers.ledger.library.names(papers.source.id)}
+
+
+def test_parts_of_all_kinds_and_levels_are_documents(papers: Papers) -> None:
+    mailbox = b"".join(
+        b"From ada Tue Mar  3 10:00:00 2026\n" + LETTER.replace(b"\r\n", b"\n") + b"\n" for _ in range(2)
+    )
+    inner = tarred({"in/deep.md": b"# Deep\n"})
+    (papers.folder / "a.zip").write_bytes(
+        zipped({"notes/one.md": "# One\n", "t.tar.gz": inner, "m.mbox": mailbox, "l.eml": LETTER})
+    )
+    (papers.folder / "letter.eml").write_bytes(LETTER)
+    papers.sync()
+    found = papers.documents()
+    assert set(found) == {
+        "a.zip",
+        "a.zip!/notes/one.md",
+        "a.zip!/t.tar.gz",
+        "a.zip!/t.tar.gz!/in/deep.md",
+        "a.zip!/m.mbox",
+        "a.zip!/m.mbox!/0001",
+        "a.zip!/m.mbox!/0001!/minutes.md",
+        "a.zip!/m.mbox!/0002",
+        "a.zip!/m.mbox!/0002!/minutes.md",
+        "a.zip!/l.eml",
+        "a.zip!/l.eml!/minutes.md",
+        "letter.eml",
+        "letter.eml!/minutes.md",
+    }
+    assert found["a.zip!/t.tar.gz!/in/deep.md"] == "# Deep"
+    assert papers.sync().get("succeeded", 0) == 0
+    assert papers.ledger.check(deep=True) == []
+
+
+def test_changed_archive_reads_only_changed_parts(papers: Papers) -> None:
+    (papers.folder / "a.zip").write_bytes(zipped({"one.md": "1", "two.md": "2", "three.md": "3"}))
+    papers.sync()
+    before = numbers(papers)
+    (papers.folder / "a.zip").write_bytes(zipped({"one.md": "1", "two.md": "changed", "four.md": "4"}))
+    assert papers.sync()["succeeded"] == 3
+    assert papers.documents() == {
+        "a.zip": "- one.md\n- two.md\n- four.md",
+        "a.zip!/one.md": "1",
+        "a.zip!/two.md": "changed",
+        "a.zip!/four.md": "4",
+    }
+    assert {name: number for name, number in numbers(papers).items() if name in before} == {
+        name: number for name, number in before.items() if name != "a.zip!/three.md"
+    }
+    assert papers.ledger.check(deep=True) == []
+
+
+def test_parts_follow_their_archive(papers: Papers) -> None:
+    archive = papers.folder / "a.zip"
+    archive.write_bytes(zipped({f"{n}.md": f"text {n}" for n in range(30)}))
+    papers.sync()
+    before = numbers(papers)
+    (papers.folder / "b").mkdir()
+    archive.rename(papers.folder / "b" / "new.zip")
+    assert papers.sync().get("succeeded", 0) == 0
+    assert numbers(papers) == {name.replace("a.zip", "b/new.zip"): number for name, number in before.items()}
+    (papers.folder / "b" / "new.zip").rename(papers.folder.parent / "away.zip")
+    figures = papers.sync()
+    assert (figures["deleted"], papers.documents()) == (1, {})
+    (papers.folder.parent / "away.zip").rename(archive)
+    papers.sync()
+    assert numbers(papers) == before
+    assert papers.ledger.check(deep=True) == []
+
+
+def test_part_that_moves_between_a_folder_and_an_archive_keeps_its_document(papers: Papers) -> None:
+    papers.write("note.md", "The same words")
+    papers.sync()
+    number = numbers(papers)["note.md"]
+    (papers.folder / "note.md").unlink()
+    (papers.folder / "a.zip").write_bytes(zipped({"note.md": "The same words"}))
+    papers.sync()
+    assert numbers(papers)["a.zip!/note.md"] == number
+
+
+def test_many_vanished_parts_are_held_by_the_guard(papers: Papers) -> None:
+    files = {f"{n}.md": f"text {n}" for n in range(30)}
+    (papers.folder / "a.zip").write_bytes(zipped(files))
+    papers.sync()
+    (papers.folder / "a.zip").write_bytes(zipped({"0.md": "text 0"}))
+    assert papers.sync()["held"] == 29
+    assert len(papers.documents()) == 31
+
+
+def test_encrypted_damaged_and_large_parts_have_a_reason_of_their_own(papers: Papers) -> None:
+    files = {
+        "good.md": "good",
+        "locked.md": "secret",
+        "bad.md": "damaged words " * 9,
+        "big.md": os.urandom(12_000).hex(),
+    }
+    data = bytearray(zipped(files))
+    locked = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 4)
+    data[locked + 8] |= 1  # the flag of an encrypted file, in the second entry of the directory
+    at = data.index(b"bad.md") + len(b"bad.md")
+    data[at + 2] ^= 0xFF
+    (papers.folder / "a.zip").write_bytes(bytes(data))
+    papers.policy = Policy(limits=Limits(max_mb=0.02))
+    papers.sync()
+    assert set(papers.documents()) == {"a.zip", "a.zip!/good.md"}
+    reasons = {entry.item: entry.message for entry in papers.ledger.quarantine.page("papers").rows}
+    assert reasons == {
+        "a.zip!/locked.md": "encrypted; unpack it with its password",
+        "a.zip!/bad.md": "the archive is damaged or of an unknown kind; fetch or save it again",
+    }
+    (skipped,) = papers.ledger.intake.find("big.md")
+    assert (skipped.job_state, skipped.job_reason) == (JobState.SKIPPED, SkipReason.TOO_LARGE)
+
+
+def test_plan_counts_an_archive_as_one(papers: Papers) -> None:
+    archive = papers.folder / "a.zip"
+    archive.write_bytes(zipped({"one.md": "1", "two.md": "2"}))
+    assert [step.item for step in papers.plan().steps] == ["a.zip"]
+    papers.sync()
+    archive.rename(papers.folder / "b.zip")
+    assert [step.item for step in papers.plan().steps] == ["b.zip"]
+
+
+def test_proof_of_a_source_with_archives_finds_nothing(papers: Papers) -> None:
+    (papers.folder / "a.zip").write_bytes(zipped({"x/one.md": "1", "two.md": "2"}))
+    papers.sync()
+    proven = papers.prove(deep=True)
+    assert (proven.findings, proven.texts) == ((), 3)
