@@ -445,6 +445,11 @@ PART = ";PART="
 """Separates the locator of a message from the part number of its attachment."""
 
 
+def holder_of(locator: str) -> str:
+    """Return the locator of the container or message that an item is inside of or attached to; "" for another item."""
+    return locator.rpartition(PARTS)[0] or locator.rpartition(PART)[0]
+
+
 class LinkKind(StrEnum):
     """Syntax of a link."""
 

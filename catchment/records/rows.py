@@ -408,9 +408,9 @@ class ConversationMessage:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A file attached to a message, and its document, if any."""
+    """A file inside of another or attached to a message, and its document, if any."""
 
-    part: str
+    item: str
     name: str
     media_type: str
     document: int | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catchment.ledger import Ledger, Named, Query, Ranked, Shown
-from catchment.model import PART, LinkKind
+from catchment.model import LinkKind, holder_of
 from catchment.search.present import present
 from catchment.search.results import Hit
 
@@ -103,9 +103,9 @@ def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
 
 def _attachments(shown: Shown) -> Iterator[RelatedDocument]:
     if shown.carrier is not None:
-        yield RelatedDocument("attached to", shown.carrier, "", shown.source, shown.item.rpartition(PART)[0])
+        yield RelatedDocument("attached to", shown.carrier, "", shown.source, holder_of(shown.item))
     for file in shown.attached:
-        yield RelatedDocument("attached", file.document, file.name, shown.source, f"{shown.item}{PART}{file.part}")
+        yield RelatedDocument("attached", file.document, file.name, shown.source, file.item)
 
 
 def _copies(shown: Shown) -> Iterator[RelatedDocument]:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from catchment.content.normalize.formats import media_type
+from catchment.content.parts.containers import kind_of_container
+from catchment.content.parts.listing import OpenContainer, read_part
 from catchment.content.pictures.drawing import page_picture
 from catchment.content.raw_store import RawStore
-from catchment.errors import NotFound
+from catchment.errors import ItemError, NotFound, Vanished
 from catchment.ledger import Ledger, Shown
-from catchment.model import PART, Item, LinkKind
+from catchment.model import PART, PARTS, Item, LinkKind, RawContent
 from catchment.parser_pool import ParserPool
+from catchment.records.rows import ItemRow
 from catchment.runtime.files_below import open_below, open_folder
 from catchment.runtime.home import Home
 from catchment.settings import Limits
@@ -60,6 +63,8 @@ def own_file(home: Home, ledger: Ledger, settings: Settings, shown: Shown, most_
     A file outside of a folder comes from the raw content. Reads only below the folder of a source with consent, and follows no
     links. Raises NotFound, also if the file is on another host.
     """
+    if PARTS in shown.item and (row := ledger.intake.of_document(shown.document)) and row.container.endswith(PARTS):
+        return _part(ledger, settings, shown, row, most_bytes)
     if PART in shown.item:
         if (raw := _in_raw_content(home, ledger, shown, RawStore.get)) is None:
             raise NotFound(f"document {shown.document}: its file is not kept here; open it in its message")
@@ -71,6 +76,30 @@ def own_file(home: Home, ledger: Ledger, settings: Settings, shown: Shown, most_
             raise NotFound(f"document {shown.document}: its file is on {host}; open it there")
         raise _missing(shown.document)
     return shown.item.rpartition("/")[2], _read(root, shown.item, most_bytes, _missing(shown.document))
+
+
+def _part(ledger: Ledger, settings: Settings, shown: Shown, row: ItemRow, most_bytes: int) -> tuple[str, bytes]:
+    """Return name and content of a part of a file. A parser process reads it."""
+    root, missing = _root(ledger, settings, shown.source), _missing(shown.document)
+    if root is None:
+        raise missing
+    carrier, path = row.container.removesuffix(PARTS), row.locator.removeprefix(row.container)
+    try:
+        with ParserPool(1) as pool:
+            raw = pool.call(Limits(), part_of_file, root, carrier, path, most_bytes)
+    except ItemError as error:
+        raise missing from error
+    return raw.name, raw.data
+
+
+def part_of_file(root: Path, carrier: str, path: str, most_bytes: int) -> RawContent:
+    """Return a part of a file below a folder. Runs in a parser process. Raises ItemError."""
+    try:
+        handle = open_below(open_folder(root), carrier)
+    except OSError as error:
+        raise Vanished("the file is not there") from error
+    with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
+        return read_part(OpenContainer(file, kind_of_container(carrier) or ""), path, most_bytes)
 
 
 def _missing(document: int) -> NotFound:

@@ -27,7 +27,7 @@ def show_words(view: DocumentView) -> None:
 
 
 def show_attached(view: DocumentView) -> None:
-    """Print the attachments of a message with their documents."""
+    """Print the attachments of a message, or the parts of a container, with their documents."""
     if view.attached:
         render.say()
         rows = [(file.document, file.name, file.media_type) for file in view.attached]

@@ -14,6 +14,8 @@ import pytest
 from catchment.errors import SkipReason
 from catchment.model import JobState
 from catchment.settings import Home, Limits, Policy
+from catchment.views.served_files import own_file
+from connectors.local_files import LocalFilesSettings
 from tests.engine.papers import Papers
 
 LETTER = (
@@ -178,3 +180,33 @@ def test_proof_of_a_source_with_archives_finds_nothing(papers: Papers) -> None:
     papers.sync()
     proven = papers.prove(deep=True)
     assert (proven.findings, proven.texts) == ((), 3)
+
+
+def test_container_shows_its_parts_and_a_part_its_container(papers: Papers) -> None:
+    inner = zipped({"deep.md": "deep"})
+    (papers.folder / "a.zip").write_bytes(zipped({"one.md": "1", "inner.zip": inner, "x.unknown": b"\0\1\2"}))
+    (papers.folder / "letter.eml").write_bytes(LETTER)
+    papers.sync()
+    known = numbers(papers)
+    shown = papers.ledger.library.document(known["a.zip"])
+    assert [(file.name, file.document) for file in shown.attached] == [
+        ("one.md", known["a.zip!/one.md"]),
+        ("inner.zip", known["a.zip!/inner.zip"]),
+        ("x.unknown", None),
+    ]
+    assert [file.name for file in papers.ledger.library.document(known["a.zip!/inner.zip"]).attached] == ["deep.md"]
+    deep = papers.ledger.library.document(known["a.zip!/inner.zip!/deep.md"])
+    assert (deep.carrier, deep.file) == (known["a.zip!/inner.zip"], "deep.md in inner")
+    minutes = papers.ledger.library.document(known["letter.eml!/minutes.md"])
+    assert (minutes.carrier, minutes.file) == (known["letter.eml"], "minutes.md in Minutes")
+    (attached,) = papers.ledger.library.document(known["letter.eml"]).attached
+    assert (attached.item, attached.document) == ("letter.eml!/minutes.md", minutes.document)
+
+
+def test_part_is_served_from_its_archive(papers: Papers) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + bytes(40)
+    (papers.folder / "a.zip").write_bytes(zipped({"t.zip": zipped({"notes/pic.md": "words"}), "pic.png": png}))
+    papers.sync()
+    settings = {"papers": LocalFilesSettings(root=papers.folder)}
+    shown = papers.ledger.library.document(numbers(papers)["a.zip!/t.zip!/notes/pic.md"])
+    assert own_file(papers.home, papers.ledger, lambda: settings, shown, 1_000) == ("pic.md", b"words")

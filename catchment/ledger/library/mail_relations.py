@@ -1,4 +1,4 @@
-"""Related documents of a mail message: its conversation and its attachments."""
+"""Related documents: the conversation of a mail message, and what is attached to it or inside of a container."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import func, select
 
-from catchment.ledger.db.database import Reading, among, as_map, from_json, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.schema import contents, documents, items, mails, sources
 from catchment.ledger.library.conversation_index import MAIL
-from catchment.model import PART, Document
+from catchment.model import PART, PARTS, Document, holder_of
 from catchment.records.rows import Attached, ConversationMessage
 
 _MOST = 1_000
+_CONTAINERS = frozenset({MAIL, "application/zip", "application/x-tar", "application/mbox"})
 
 
 def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[ConversationMessage, ...]:
@@ -52,32 +53,47 @@ def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[C
 
 
 def attached(
-    reading: Reading, messages: Mapping[tuple[int, str], Document]
+    reading: Reading, holders: Mapping[tuple[int, str], Document]
 ) -> dict[tuple[int, str], tuple[Attached, ...]]:
-    """Return the attachments of messages, by source and locator; each with its document, if any."""
+    """Return the attachments of messages and the parts of containers, by source and locator; each with its document, if any."""
     carried = {
         place: parts
-        for place, document in messages.items()
+        for place, document in holders.items()
         if document.media_type == MAIL and (parts := document.properties.get("attachments"))
     }
     of_source: defaultdict[int, list[str]] = defaultdict(list)
     for (source_id, locator), parts in carried.items():
         of_source[source_id] += (f"{locator}{PART}{part['part']}" for part in parts)
-    documents_by_source = {
-        source_id: _documents(reading, source_id, locators) for source_id, locators in of_source.items()
-    }
-    return {
+    numbers = {source_id: _documents(reading, source_id, locators) for source_id, locators in of_source.items()}
+    files = {
         (source_id, locator): tuple(
             Attached(
-                part["part"],
-                part["name"],
-                part["media-type"],
-                documents_by_source[source_id].get(f"{locator}{PART}{part['part']}"),
+                item := f"{locator}{PART}{part['part']}", part["name"], part["media-type"], numbers[source_id].get(item)
             )
             for part in parts
         )
         for (source_id, locator), parts in carried.items()
     }
+    containers = [place for place, document in holders.items() if document.media_type in _CONTAINERS]
+    return files | {place: parts for place in containers if (parts := _parts(reading, *place))}
+
+
+def _parts(reading: Reading, source_id: int, locator: str) -> tuple[Attached, ...]:
+    """Return the first parts directly inside of a container, in the order in which it has them."""
+    inside = locator + PARTS
+    is_inside = items.c.locator.startswith(inside, autoescape=True) & (items.c.state == "present")
+    statement = (
+        select(items.c.locator, contents.c.media_type, documents.c.id)
+        .select_from(items)
+        .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+        .outerjoin(contents, contents.c.id == documents.c.content_id)
+        .where(items.c.source_id == source_id, is_inside)
+        .where(among(reading, items.c.container, [locator.partition(PARTS)[0] + PARTS]))
+        .order_by(items.c.id)
+        .limit(_MOST)
+    )
+    rows = [(item, item.removeprefix(inside), kind, document) for item, kind, document in reading.execute(statement)]
+    return tuple(Attached(item, name, kind or "", document) for item, name, kind, document in rows if PARTS not in name)
 
 
 def shown_title(title: str, locator: str) -> str:
@@ -87,20 +103,24 @@ def shown_title(title: str, locator: str) -> str:
 
 
 def carriers(reading: Reading, places: Collection[tuple[int, str]]) -> dict[tuple[int, str], tuple[int, str]]:
-    """Return the documents of the messages that items are attached to, and as in `Hit` the names of these items; by place."""
-    messages = {(source_id, locator.rpartition(PART)[0]) for source_id, locator in places if PART in locator}
+    """Return the documents of the files and messages that items are in, and as in `Hit` the names of these items; by place."""
+    held = {place: (place[0], holder) for place in places if (holder := holder_of(place[1]))}
     statement = (
         select(items.c.source_id, items.c.locator, documents.c.id, documents.c.title, contents.c.properties)
         .join_from(items, documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
         .join(contents, contents.c.id == documents.c.content_id)
-        .where(items.c.source_id.in_({source_id for source_id, _ in messages}), items.c.state != "deleted")
-        .where(among(reading, items.c.locator, {locator for _, locator in messages}))
+        .where(items.c.source_id.in_({source_id for source_id, _ in held.values()}), items.c.state != "deleted")
+        .where(among(reading, items.c.locator, {locator for _, locator in held.values()}))
     )
-    return {
-        (source_id, f"{locator}{PART}{part['part']}"): (number, f"{part['name']} in {shown_title(title, locator)}")
-        for source_id, locator, number, title, properties in (reading.execute(statement) if messages else ())
-        for part in (from_json(properties) or {}).get("attachments", ())
-    }
+    holders = {(row.source_id, row.locator): row for row in (reading.execute(statement) if held else ())}
+    return {place: _carrier(place[1], holders[holder]) for place, holder in held.items() if holder in holders}
+
+
+def _carrier(item: str, row: AnyRow) -> tuple[int, str]:
+    names = {str(part["part"]): part["name"] for part in (from_json(row.properties) or {}).get("attachments", ())}
+    inside = item.removeprefix(row.locator)
+    name = inside.removeprefix(PARTS) if inside.startswith(PARTS) else names.get(inside.removeprefix(PART), "")
+    return row.id, f"{name} in {shown_title(row.title, row.locator)}"
 
 
 def _documents(reading: Reading, source_id: int, locators: list[str]) -> dict[str, int]:
