@@ -19,7 +19,8 @@ import orjson
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
-from catchment.content.normalize.formats import SOURCE_TEXT
+from catchment.content.normalize.formats import MAIL, SOURCE_TEXT
+from catchment.content.parts import embedded
 from catchment.content.parts.containers import STREAMED, kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, listed, parts_of
 from catchment.content.parts.open_files import read_again
@@ -58,8 +59,12 @@ class ReadTask:
 
     @property
     def has_parts(self) -> bool:
-        """Whether it is a container. Parts of parts belong to the outermost one."""
-        return self.carrier is None and kind_of_container(self.name) is not None
+        """Whether it is a container, by its name. Parts of parts belong to the outermost one.
+
+        The attachments of a message in a mailbox are items of their own.
+        """
+        kind = kind_of_container(self.name) if self.carrier is None else None
+        return kind in STREAMED or (kind == MAIL and isinstance(_connector(self.connector), Openable))
 
 
 SHORT = 32 * 1024
@@ -162,16 +167,26 @@ def read(task: ReadTask) -> bytes:
         if as_known.fate == "unchanged":
             return as_known.encode()
     document = masked(normalize(raw, task.recognized))
+    parts = None
+    if task.has_parts or (task.carrier is None and _has_files(task, document)):
+        parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.most_bytes))
+        read_now = [warning for warning in document.warnings if not warning.startswith(embedded.NOT_READ)]
+        document = replace(document, warnings=tuple(read_now) if parts else document.warnings)
     reading = _read(task, raw, content_hash, document)
     extraction = None
     if document.media_type not in SOURCE_TEXT and len(reading.document or b"") <= SHORT:
         # The step `extract` repeats what fails here, and reports it.
         with suppress(Exception):
             extraction = _extraction(document)
-    parts = None
-    if task.has_parts:
-        parts = tuple(parts_of(BytesIO(raw.data), kind_of_container(task.name) or "", task.most_bytes))
     return replace(reading, extraction=extraction, seconds=time.perf_counter() - start, parts=parts).encode()
+
+
+def _has_files(task: ReadTask, document: Document) -> bool:
+    """Return whether there are files in a document, or attached to a message whose name does not tell that it is one."""
+    if document.media_type == MAIL:
+        return "attachments" in document.properties and isinstance(_connector(task.connector), Openable)
+    can_be_read = document.media_type == embedded.PDF or document.media_type.startswith(embedded.OFFICE)
+    return can_be_read and any(warning.startswith(embedded.NOT_READ) for warning in document.warnings)
 
 
 def _read_container(task: ReadTask) -> Read:
@@ -201,8 +216,17 @@ def _fetch(task: ReadTask) -> RawContent:
     with _opened(task, task.carrier) as (raw, file):
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
-        part = read_again(key, file, kind_of_container(raw.name) or "", path, task.most_bytes)
+        part = read_again(key, file, _kind(raw, file), path, task.most_bytes)
     return replace(part, encoding=raw.encoding, metadata=raw.metadata)
+
+
+def _kind(raw: RawContent, file: IO[bytes]) -> str:
+    """Return the media type of an item with parts."""
+    if kind := kind_of_container(raw.name):
+        return kind
+    kind = kind_of(replace(raw, data=file.read()))
+    file.seek(0)
+    return kind
 
 
 @contextmanager

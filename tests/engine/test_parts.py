@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pypdfium2 import PdfDocument
 
 from catchment.errors import SkipReason
 from catchment.model import JobState
 from catchment.settings import Home, Limits, Policy
 from catchment.views.served_files import own_file
 from connectors.local_files import LocalFilesSettings
+from tests.documents import document_named
 from tests.engine.papers import Papers
+from tests.normalize import samples
 
 LETTER = (
     b"From: ada@example.org\r\nTo: bob@example.org\r\nSubject: Minutes\r\nMessage-ID: <1@example.org>\r\n"
@@ -210,3 +215,32 @@ def test_part_is_served_from_its_archive(papers: Papers) -> None:
     settings = {"papers": LocalFilesSettings(root=papers.folder)}
     shown = papers.ledger.library.document(numbers(papers)["a.zip!/t.zip!/notes/pic.md"])
     assert own_file(papers.home, papers.ledger, lambda: settings, shown, 1_000) == ("pic.md", b"words")
+
+
+def test_files_embedded_in_documents_are_parts(papers: Papers) -> None:
+    packaged = struct.pack("<IH", 0, 2) + b"memo.txt\0C:\\memo.txt\0" + bytes(8) + b"C:\\t.txt\0"
+    ole = samples.compound({"\x01Ole10Native": packaged + struct.pack("<I", 9) + b"The memo."})
+    related = (("package", "../embeddings/levels.docx"), ("oleObject", "../embeddings/o.bin"))
+    extra = {"ppt/embeddings/levels.docx": samples.docx(), "ppt/embeddings/o.bin": ole}
+    (papers.folder / "deck.pptx").write_bytes(samples.pptx(related=related, extra=extra))
+    with closing(PdfDocument.new()) as pdf:
+        pdf.new_page(200, 200)
+        pdf.new_attachment("minutes.md").set_data(b"# Agreed")
+        pdf.save(papers.folder / "plan.pdf")
+    papers.sync()
+    found = papers.documents()
+    assert {name for name in found if "!/" in name} == {
+        "deck.pptx!/levels.docx",
+        "deck.pptx!/memo.txt",
+        "plan.pdf!/minutes.md",
+    }
+    assert (found["deck.pptx!/memo.txt"], found["plan.pdf!/minutes.md"]) == ("The memo.", "# Agreed")
+    warnings = [document_named(papers.ledger, name).content.warnings for name in ("deck.pptx", "plan.pdf")]
+    assert not [each for each in warnings if "not read" in str(each)]
+
+
+def test_mails_of_a_folder_without_an_ending_have_their_attachments(papers: Papers) -> None:
+    (papers.folder / "cur").mkdir()
+    (papers.folder / "cur" / "1767.M5P2.host:2,S").write_bytes(LETTER)
+    papers.sync()
+    assert "cur/1767.M5P2.host:2,S!/minutes.md" in papers.documents()

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import MAIL, MAILBOX
-from catchment.content.parts import archives, messages
+from catchment.content.parts import archives, embedded, messages
 from catchment.content.parts.containers import TAR, ZIP, Member, addressed, kind_of_container, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
@@ -70,7 +70,7 @@ class OpenContainer:
     def __init__(self, file: IO[bytes], kind: str) -> None:
         self.kind = kind
         self._file = file
-        self._members = addressed(_READERS[kind](file))
+        self._members = addressed(_reader(kind)(file))
         self._seen: dict[str, Member] = {}
         self._inside: tuple[str, OpenContainer] | None = None
 
@@ -111,7 +111,7 @@ class _Walk:
         self._listed = self._unpacked = 0
 
     def parts(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
-        for address, member in addressed(_READERS[kind](file)):
+        for address, member in addressed(_reader(kind)(file)):
             self._spend(member.size, kind)
             path, version, problem, copy = prefix + address, member.mark, member.problem, None
             inner = MAIL if kind == MAILBOX else kind_of_container(member.name)
@@ -148,7 +148,12 @@ class _Walk:
             )
 
 
+def _reader(kind: str) -> Callable[[IO[bytes]], Iterator[Member]]:
+    return embedded.office_members if kind.startswith(embedded.OFFICE) else _READERS[kind]
+
+
 _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
+    embedded.PDF: embedded.pdf_members,
     ZIP: archives.zip_members,
     TAR: archives.tar_members,
     MAILBOX: messages.mailbox_members,
