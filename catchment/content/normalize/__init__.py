@@ -22,7 +22,7 @@ from catchment.model import SUMMARY_END, Document, PageText, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "13"
+NORMALIZER = "14"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _GZIP = "application/gzip"

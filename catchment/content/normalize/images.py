@@ -1,4 +1,4 @@
-"""Read the size, date and embedded text of images. Text on a picture is recognized later, as a page of its own.
+"""Read the size, Exif fields and embedded text of images. Text on a picture is recognized later, as a page of its own.
 
 Embedded text is the text of an SVG, the text chunks of a PNG with the diagram that draw.io stores there, and XMP in any format
 (ISO 16684-1).
@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from html import escape, unescape
-from typing import Any
 from urllib.parse import unquote
 
 from catchment.content.normalize.decode import declared_encoding, decode, is_text
@@ -20,13 +18,11 @@ from catchment.content.normalize.html import fragment
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.packages import tree
 from catchment.content.pictures.drawing import count_pages, refuse_large
+from catchment.content.pictures.exif import photograph
 from catchment.errors import ParseError, ResourceExhausted
-from catchment.model import RECOGNIZED, Document, PageText, time_of
+from catchment.model import RECOGNIZED, Document, PageText
 
-_EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
-_NOTATION = "%Y:%m:%d %H:%M:%S"
-_OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
 _SVG_WORDS = re.compile(r"<(text|flowRoot|foreignObject)\b[^<>]*(?<!/)>")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _PREFIX = re.compile(r"(?<=<)(/?)svg:")
@@ -66,7 +62,8 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
         refuse_large(*size)
     if failed := [page.problem for page in recognized.values() if page.problem]:
         raise ParseError(failed[0])
-    properties: dict[str, Any] = {"height": size[1], "width": size[0]} if size else {}
+    created, properties = photograph(data, media_type)
+    properties |= {"height": size[1], "width": size[0]} if size else {}
     words = _png_words(data) if media_type == "image/png" else {}
     words |= _xmp(data)
     if "keywords" in words:
@@ -83,7 +80,7 @@ def image(data: bytes, media_type: str, recognized: Mapping[int, PageText]) -> D
         media_type=media_type,
         title=words.get("title"),
         author=words.get("author"),
-        created=_time_of_capture(data),
+        created=created,
         language=language(written) if written else None,
         properties=dict(sorted(properties.items())),
         warnings=warnings,
@@ -249,29 +246,3 @@ def _big(data: bytes, place: int, length: int) -> int:
 
 def _little(data: bytes, place: int, length: int) -> int:
     return int.from_bytes(data[place : place + length], "little")
-
-
-def _time_of_capture(data: bytes) -> datetime | None:
-    """Return the EXIF time at which the picture was taken. A time without a zone is taken as UTC."""
-    start = data.find(b"Exif\x00\x00", 0, 65_536)
-    if start < 0:
-        return None
-    block = data[start + 6 : start + 6 + 65_536]
-    read = _little if block[:2] == b"II" else _big
-    directory = _entry(block, read(block, 4, 4), _EXIF_IFD, read)
-    time_at, zone = (_entry(block, directory, tag, read) if directory else 0 for tag in (_TAKEN, _ZONE))
-    text = block[time_at : time_at + 19].decode("ascii", "replace") if time_at else ""
-    offset = block[zone : zone + 6].decode("ascii", "replace") if zone else ""
-    notation, written = _NOTATION, text
-    if _OFFSET.match(offset):
-        notation, written = f"{_NOTATION}%z", text + offset
-    return time_of(written, lambda stamp: datetime.strptime(stamp, notation))  # noqa: DTZ007 - UTC without a zone
-
-
-def _entry(block: bytes, directory: int, tag: int, read: Callable[[bytes, int, int], int]) -> int:
-    """Return the value of a tag in an EXIF directory, or 0 if it is missing."""
-    for number in range(min(read(block, directory, 2), 512)):
-        place = directory + 2 + 12 * number
-        if read(block, place, 2) == tag:
-            return read(block, place + 8, 4)
-    return 0
