@@ -56,7 +56,10 @@ def test_calendar_with_one_event_has_its_title_and_dates() -> None:
         "- Where: Fernsluice; north gate\n"
         "- Organizer: Bergan, Ada <ada@example.org>\n"
         '- Attendees: Nils "Bo" Oker <nils@example.net>\n\n'
-        "Bring the calibrated gauge and the protocol\nof the last inspection, please."
+        "Bring the calibrated gauge and the protocol\nof the last inspection, please.\n\n"
+        "Dates: 2026-03-14, 2026-06-13, 2026-07-11, 2026-08-08, 2026-09-12, 2026-10-10, 2026-11-14, 2026-12-12, 2027-01-09, "
+        "2027-02-13, 2027-03-13, 2027-04-10, 2027-05-08, 2027-06-12, 2027-07-10, 2027-08-14, 2027-09-11, 2027-10-09, "
+        "2027-11-13, 2027-12-11, 2028-01-08, 2028-02-12, 2028-03-11"
     )
     assert (document.title, document.author) == ("Weir inspection, spring", "Bergan, Ada <ada@example.org>")
     assert document.created == datetime(2026, 3, 14, 17, tzinfo=UTC)
