@@ -19,7 +19,7 @@ from catchment.model import duration
 from catchment.search.widen import is_near
 
 _PATTERNS = {
-    "note": "text/markdown %/x-ipynb+json %/enex+xml",
+    "note": "text/markdown %/x-ipynb+json %/enex+xml %/x-kindle-clippings",
     "mail": "message/rfc822 %/vnd.ms-outlook %/mbox",
     "pdf": "%/pdf",
     "word": "%/msword% %/vnd.ms-word% %/%wordprocess% %/%opendocument.text% %/rtf %/%wordperfect %/%hwp% %/x-iwork-pages%",
@@ -29,8 +29,8 @@ _PATTERNS = {
     "image": "image/%",
     "drawing": "%/vnd.ms-visio% %/%opendocument.graphics% %/vnd.jgraph% %/vnd.excalidraw% %/gliffy%",
     "code": "text/x-% text/css text/javascript text/typescript %/json %/xml %/yaml %/toml",
-    "web": "text/html %/xhtml+xml multipart/related",
-    "text": "text/plain text/vcard text/vtt %/x-subrip %/x-webloc %/opml+xml %/x-research% %/gpx+xml %/vnd.google-earth%",
+    "web": "text/html %/xhtml+xml multipart/related %/warc %/x-netscape-bookmarks",
+    "text": "text/plain text/vcard text/vtt %/x-subrip %/x-webloc %/opml+xml %/x-bib% %/x-res% %/gpx+xml %/vnd.google-earth%",
     "canvas": "%/x-jsoncanvas",
     "calendar": "text/calendar",
     "archive": "%/zip %/x-tar %/gzip",

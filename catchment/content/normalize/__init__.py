@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from catchment.content.normalize import tex
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import HTML, READERS, XHTML, Reader, media_type, uncompressed
 from catchment.content.normalize.language_detection import language, language_of
@@ -142,8 +141,6 @@ def _structured(data: bytes, kind: str, reader: Reader, recognized: Mapping[int,
 
 def _text(data: bytes, kind: str, *declared: str | None) -> Document:
     text, warnings, properties = decode(data, *declared)
-    if kind == "text/x-bibtex":
-        text = tex.with_letters(text)
     if kind not in KINDS:
         code = language(text) if kind == "text/plain" else None
         return Document(text, kind, language=code, properties=properties, warnings=warnings)

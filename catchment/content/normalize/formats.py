@@ -63,6 +63,7 @@ SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Re
 """The types that are not Markdown. Their lines are kept, but `markup` rewrites the titles and code blocks of some."""
 
 _ANY_TEXT = frozenset({"text/plain", "application/xml"})
+_ONLY_TEXT = frozenset({"application/x-bibtex", "application/x-research-info-systems"})
 _NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL, Reader.EXCHANGE)
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),
@@ -72,6 +73,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"MM\x00*", "image/tiff"),
     (b"\x1f\x8b", "application/gzip"),
     (b"\xffWPC", "application/vnd.wordperfect"),
+    (b"WARC/1.", "application/warc"),
 )
 _PACKED = {"gz": "", "tgz": ".tar", "svgz": ".svg"}
 """The extensions of gzip files, with the extension of the file inside."""
@@ -100,6 +102,8 @@ _ROOT = re.compile(
 _ODF_TYPE = re.compile(r"office:mimetype\s*=\s*[\"']([\w./-]+)")
 _FRAGMENT = frozenset({"html", "head", "meta", "style", "body", "center", "div", "font", "p", "table"})
 """The first elements of HTML that programs name like an office file."""
+_CLIPPING = re.compile(r"[^\n]+\n- [^\n]*\|[^\n]*\n\r?\n(?s:.*?)^={10}\s*$", re.MULTILINE)
+"""The first entry of the highlights of a Kindle."""
 _MAILBOX_START = re.compile(r"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
 _HEADERS = re.compile(r"(?:\d+[ \t]*\r?\n)?(?>(?:[!-9;-~]++:|[ \t])[^\n]*+\n)+")
 _HEADER = re.compile(r"^([!-9;-~]+):", re.MULTILINE)
@@ -128,7 +132,7 @@ def media_type(data: bytes, name: str) -> str:
         # A page with a NUL character is one for browsers, too.
         if (written := _written(data, claimed, is_unclear=False)) in (HTML, XHTML):
             return written
-        return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT else UNKNOWN
+        return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT and claimed not in _ONLY_TEXT else UNKNOWN
     if READERS.get(claimed) is Reader.NOTE or claimed in SOURCE_TEXT - _ANY_TEXT:
         return claimed
     is_unclear = claimed == UNKNOWN or _SHARED_ENDING.match(claimed) is not None
@@ -192,6 +196,8 @@ def _written(data: bytes, claimed: str, *, is_unclear: bool) -> str | None:
     start = head.lstrip()[:20].upper()
     if word := next((word for word in _FIRST_WORDS if start.startswith(word)), None):
         return _FIRST_WORDS[word]
+    if _CLIPPING.match(head):
+        return "application/x-kindle-clippings"
     return _mail(head) if claimed not in ("application/xml", MAIL) else None
 
 

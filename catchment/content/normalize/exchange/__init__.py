@@ -1,10 +1,13 @@
-"""Read the formats that programs exchange: calendars, contacts, bookmarks, diagrams, routes, outlines, notes, subtitles."""
+"""Read the formats that programs exchange: calendars, contacts, bookmarks, references, diagrams, outlines, web archives."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from catchment.content.normalize.exchange import bookmarks, calendars, contacts, diagrams, subtitles, xml_texts
+from catchment.content.normalize.exchange.clippings import clippings
+from catchment.content.normalize.exchange.references import references
+from catchment.content.normalize.exchange.web_archives import web_archive
 from catchment.content.normalize.language_detection import language
 from catchment.model import Document
 
@@ -14,6 +17,11 @@ _READERS = {
     "text/vtt": subtitles.subtitles,
     "application/x-subrip": subtitles.subtitles,
     "application/x-webloc": bookmarks.bookmark,
+    "application/x-netscape-bookmarks": bookmarks.bookmarks,
+    "application/x-bibtex": references,
+    "application/x-research-info-systems": references,
+    "application/x-kindle-clippings": clippings,
+    "application/warc": web_archive,
     "application/vnd.jgraph.mxfile": diagrams.diagram,
     "application/vnd.excalidraw+json": diagrams.drawing,
     "application/gliffy+json": diagrams.drawing,
