@@ -67,6 +67,7 @@ MAY_IMPORT = {
         "catchment.content.normalize.html",
         "catchment.content.normalize.mail.attachments",
         "catchment.content.normalize.mail.envelope",
+        "catchment.content.parts.containers",
         "catchment.settings",
     },
     "sinks": {

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from catchment.errors import FailureClass, Reason, SkipReason
-from catchment.model import Document, Entity, Extraction, Item, JobState, Link, Priority
+from catchment.model import PART, PARTS, Document, Entity, Extraction, Item, JobState, Link, Priority
 from catchment.pacing.waits import Wait, WaitKind
 
 SourceState = Literal["active", "paused", "held", "removed"]
@@ -408,12 +408,16 @@ class ConversationMessage:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A file inside of another or attached to a message, and its document, if any."""
+    """A file attached to a message, and its document, if any. Also a file inside of another: its part begins with `PARTS`."""
 
-    item: str
+    part: str
     name: str
     media_type: str
     document: int | None
+
+    def locator(self, holder: str) -> str:
+        """Return its locator, by that of the message or file that it is in."""
+        return holder + self.part if self.part.startswith(PARTS) else f"{holder}{PART}{self.part}"
 
 
 class MessageBody(NamedTuple):

@@ -105,7 +105,7 @@ def _attachments(shown: Shown) -> Iterator[RelatedDocument]:
     if shown.carrier is not None:
         yield RelatedDocument("attached to", shown.carrier, "", shown.source, holder_of(shown.item))
     for file in shown.attached:
-        yield RelatedDocument("attached", file.document, file.name, shown.source, file.item)
+        yield RelatedDocument("attached", file.document, file.name, shown.source, file.locator(shown.item))
 
 
 def _copies(shown: Shown) -> Iterator[RelatedDocument]:

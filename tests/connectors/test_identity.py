@@ -230,7 +230,7 @@ def test_file_that_grows_while_it_is_read_is_retried(folder: Folder, monkeypatch
             writer.write(" more")
         return read(handle, size)
 
-    monkeypatch.setattr("connectors.folders.tree.read_all", read_while_it_grows)
+    monkeypatch.setattr("connectors.local_files.read_all", read_while_it_grows)
     report = folder.sync()
     assert isinstance(report.failed["growing.log"], StillChanging)
     assert "growing.log" not in folder.ledger.documents()

@@ -205,7 +205,7 @@ def test_container_shows_its_parts_and_a_part_its_container(papers: Papers) -> N
     minutes = papers.ledger.library.document(known["letter.eml!/minutes.md"])
     assert (minutes.carrier, minutes.file) == (known["letter.eml"], "minutes.md in Minutes")
     (attached,) = papers.ledger.library.document(known["letter.eml"]).attached
-    assert (attached.item, attached.document) == ("letter.eml!/minutes.md", minutes.document)
+    assert (attached.locator("letter.eml"), attached.document) == ("letter.eml!/minutes.md", minutes.document)
 
 
 def test_part_is_served_from_its_archive(papers: Papers) -> None:

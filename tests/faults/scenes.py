@@ -43,6 +43,7 @@ from console.data import backup
 from deployments.actions import desk as actions
 from deployments.actions import sinks as sink_actions
 from tests.faults.desk import PATIENT, SOURCE, Desk, same, work_through
+from tests.normalize.samples import zipped
 from tests.pictures.scanned_papers import recognize
 from tests.pictures.scans import Programs, png, scan, scanned
 
@@ -331,6 +332,33 @@ def _embed(desk: Desk, name: str) -> None:
         assert searched is not None
         assert searched.name.startswith(name)
         assert ledger.embeddings.counts(searched) == counts
+
+
+# Files inside of files
+
+
+def archive(desk: Desk) -> None:
+    files = {"one.md": "One speaks of iota", "two.md": "Two speaks of kappa", "gone.md": "Gone"}
+    (desk.papers / "old.zip").write_bytes(zipped(files))
+
+
+def archive_changed(desk: Desk) -> None:
+    """An archive is renamed and changed: a file is gone, another one is new."""
+    (desk.papers / "old.zip").unlink(missing_ok=True)
+    (desk.papers / "new.zip").write_bytes(zipped({"one.md": "One speaks of iota", "two.md": "Two speaks of lambda"}))
+
+
+def archive_moved(desk: Desk) -> None:
+    desk.rename("new.zip", "moved.zip")
+
+
+def archived_texts(_: Desk) -> dict[str, str]:
+    """Return the expected library contents: the archive and its files."""
+    return {
+        "moved.zip": "- one.md\n- two.md",
+        "moved.zip!/one.md": "One speaks of iota",
+        "moved.zip!/two.md": "Two speaks of lambda",
+    }
 
 
 # Text on pictures
@@ -839,6 +867,7 @@ SCENES = (
         folder,
         unsound=True,
     ),
+    Scene("archives", (archive,), (sync, archive_changed, sync, archive_moved, sync), archived_texts),
     Scene(
         "recognition",
         (scans,),

@@ -54,15 +54,15 @@ def kind_of_container(name: str) -> str | None:
 
 def addressed(members: Iterator[Member]) -> Iterator[tuple[str, Member]]:
     """Yield each member with its address, which is unique, printable, and has no `..`, drive or `!/`."""
-    seen: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     for member in members:
         steps = member.name.replace("\\", "/").split("/")
         path = "/".join(step for step in steps if step not in ("", ".", "..")) or "unnamed"
         address = "".join(letter if letter.isprintable() else "\ufffd" for letter in path).replace("!/", "!\u2215")
-        seen[address] += 1
-        if seen[address] > 1:
+        numbers[address] += 1
+        if numbers[address] > 1:
             stem = PurePosixPath(address)
-            address = str(stem.with_name(f"{stem.stem} ({seen[address]}){stem.suffix}"))
+            address = str(stem.with_name(f"{stem.stem} ({numbers[address]}){stem.suffix}"))
         yield address, member
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO
 
-from catchment.content.parts.archives import zip_members
+from catchment.content.parts.archive_members import zip_members
 from catchment.content.parts.containers import Member
 from catchment.errors import ParseError
 

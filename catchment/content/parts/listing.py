@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import MAIL, MAILBOX
-from catchment.content.parts import archives, embedded, messages
+from catchment.content.parts import archive_members, embedded, message_members
 from catchment.content.parts.containers import TAR, ZIP, Member, addressed, kind_of_container, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
@@ -37,7 +37,7 @@ def parts_of(file: IO[bytes], kind: str, most_bytes: int) -> Iterator[ListedPart
     Raises ParseError if it is damaged, and ResourceExhausted if it exceeds the budget: 100,000 parts and 2 GB unpacked, of a
     mailbox 500,000 and 10 GB; and of an archive 200 times its size.
     """
-    most = (_MOST_MESSAGES, _OF_MAILBOX) if kind == MAILBOX else (archives.MOST_PARTS, _MOST_UNPACKED)
+    most = (_MOST_MESSAGES, _OF_MAILBOX) if kind == MAILBOX else (archive_members.MOST_PARTS, _MOST_UNPACKED)
     yield from _Walk(file.seek(0, os.SEEK_END), *most, most_bytes).parts(file, kind, "", 1)
 
 
@@ -49,7 +49,7 @@ def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawConten
         return read_part(container.inside(address, member, most_bytes), rest, most_bytes)
     if member.problem:
         raise ParseError(member.problem)
-    with archives.readable(), member.open() as content:
+    with archive_members.readable(), member.open() as content:
         data = content.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise Skipped(SkipReason.TOO_LARGE)
@@ -86,7 +86,7 @@ class OpenContainer:
         """Return a container inside of this one. It stays open until another one is asked for."""
         if self._inside is None or self._inside[0] != address:
             kind = MAIL if self.kind == MAILBOX else kind_of_container(member.name) or ""
-            with archives.readable(), member.open() as content:
+            with archive_members.readable(), member.open() as content:
                 copy = spooled(content, most_bytes)
             if copy is None or kind not in _READERS:
                 raise Skipped(SkipReason.TOO_LARGE)
@@ -117,7 +117,7 @@ class _Walk:
             inner = MAIL if kind == MAILBOX else kind_of_container(member.name)
             if not problem and (inner or not version):
                 try:
-                    with archives.readable(), member.open() as content:
+                    with archive_members.readable(), member.open() as content:
                         copy = spooled(content, self._most_bytes) if inner else None
                         version = version or sha256(copy or content)[:32]
                 except ParseError as error:
@@ -139,7 +139,7 @@ class _Walk:
         self._listed += 1
         self._unpacked += size
         if self._listed > self._most_parts:
-            raise archives.too_many(self._most_parts)
+            raise archive_members.too_many(self._most_parts)
         is_bomb = kind in (ZIP, TAR) and self._unpacked > max(_RATIO_FROM, _RATIO * self._size)
         if is_bomb or self._unpacked > self._most_unpacked:
             raise ResourceExhausted(
@@ -154,8 +154,8 @@ def _reader(kind: str) -> Callable[[IO[bytes]], Iterator[Member]]:
 
 _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
     embedded.PDF: embedded.pdf_members,
-    ZIP: archives.zip_members,
-    TAR: archives.tar_members,
-    MAILBOX: messages.mailbox_members,
-    MAIL: messages.attached_members,
+    ZIP: archive_members.zip_members,
+    TAR: archive_members.tar_members,
+    MAILBOX: message_members.mailbox_members,
+    MAIL: message_members.attached_members,
 }

@@ -68,11 +68,11 @@ def match_name(locator: str, asked_name: str) -> NameMatch | None:
 
 def carriers(reading: Reading, source_id: int, containers: Iterable[str]) -> dict[str, tuple[int, Item]]:
     """Return the items with parts, by the containers of these parts, each with its ID."""
-    wanted = {container.removesuffix(PARTS) for container in containers if container.endswith(PARTS)}
-    if not wanted:
+    locators = {container.removesuffix(PARTS) for container in containers if container.endswith(PARTS)}
+    if not locators:
         return {}
     of_source = (items.c.source_id == source_id) & (items.c.state != "deleted")
-    rows = reading.execute(select(items).where(of_source, among(reading, items.c.locator, wanted)))
+    rows = reading.execute(select(items).where(of_source, among(reading, items.c.locator, locators)))
     return {row.locator + PARTS: (row.id, record(Item, row)) for row in rows}
 
 

@@ -68,7 +68,10 @@ def attached(
     files = {
         (source_id, locator): tuple(
             Attached(
-                item := f"{locator}{PART}{part['part']}", part["name"], part["media-type"], numbers[source_id].get(item)
+                part["part"],
+                part["name"],
+                part["media-type"],
+                numbers[source_id].get(f"{locator}{PART}{part['part']}"),
             )
             for part in parts
         )
@@ -92,8 +95,10 @@ def _parts(reading: Reading, source_id: int, locator: str) -> tuple[Attached, ..
         .order_by(items.c.id)
         .limit(_MOST)
     )
-    rows = [(item, item.removeprefix(inside), kind, document) for item, kind, document in reading.execute(statement)]
-    return tuple(Attached(item, name, kind or "", document) for item, name, kind, document in rows if PARTS not in name)
+    rows = [(item.removeprefix(inside), kind, document) for item, kind, document in reading.execute(statement)]
+    return tuple(
+        Attached(PARTS + name, name, kind or "", document) for name, kind, document in rows if PARTS not in name
+    )
 
 
 def shown_title(title: str, locator: str) -> str:

@@ -36,21 +36,21 @@ def attached_members(file: IO[bytes]) -> Iterator[Member]:
 
 def _separators(file: IO[bytes]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each separator line, then the size of the file as the last."""
-    at, kept = 0, b""
+    at, overlap = 0, b""
     while True:
-        file.seek(at + len(kept))
+        file.seek(at + len(overlap))
         piece = file.read(_PIECE)
-        data = kept + piece
+        data = overlap + piece
         # A match must not begin where the data has not enough after it, unless the file ends.
         last = len(data) - 2 * _LONGEST_LINE if len(piece) == _PIECE else len(data)
-        for found in _SEPARATOR.finditer(data):
-            if found.start() < last and (at == 0 or found.start() > 0):
-                yield at + found.start(), at + found.end()
+        for separator in _SEPARATOR.finditer(data):
+            if separator.start() < last and (at == 0 or separator.start() > 0):
+                yield at + separator.start(), at + separator.end()
         if len(piece) < _PIECE:
             yield at + len(data), at + len(data)
             return
         # One byte more, so that `^` sees the line end before it.
-        at, kept = at + last - 1, data[last - 1 :]
+        at, overlap = at + last - 1, data[last - 1 :]
 
 
 def _message(file: IO[bytes], start: int, stop: int) -> IO[bytes]:
