@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX
+from catchment.parser_pool import progress
 
 ZIP, TAR = "application/zip", "application/x-tar"
 STREAMED = frozenset({ZIP, TAR, MAILBOX})
@@ -85,6 +86,7 @@ def sha256(content: IO[bytes]) -> str:
     digest = hashlib.sha256()
     while piece := content.read(_PIECE):
         digest.update(piece)
+        progress()
     if content.seekable():
         content.seek(0)
     return digest.hexdigest()

@@ -13,6 +13,7 @@ from catchment.content.parts import archive_members, embedded, message_members
 from catchment.content.parts.containers import TAR, ZIP, Member, addressed, kind_of_container, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
+from catchment.parser_pool import progress
 
 _MOST_DEPTH = 5
 _MOST_UNPACKED, _OF_MAILBOX = 2 << 30, 10 << 30
@@ -112,6 +113,7 @@ class _Walk:
 
     def parts(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
         for address, member in addressed(_reader(kind)(file)):
+            progress()
             self._spend(member.size, kind)
             path, version, problem, copy = prefix + address, member.mark, member.problem, None
             inner = MAIL if kind == MAILBOX else kind_of_container(member.name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 
 from sqlalchemy import delete, select
 
 from catchment.errors import SkipReason
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Writing, among, as_map
-from catchment.ledger.db.job_states import SKIPPED
+from catchment.ledger.db.job_states import SKIPPED, in_parts
 from catchment.ledger.db.schema import items, jobs, syncs
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items.deletion_guard import Deletions
@@ -18,6 +20,8 @@ from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
 from catchment.model import PARTS, Failure, Item, Skip, Tombstone, Upsert
 from catchment.records.rows import IntakeCounts
+
+_PARTS_AT_ONCE = 5_000
 
 
 class Intake(Deletions, ItemLookup):
@@ -58,18 +62,19 @@ class Intake(Deletions, ItemLookup):
     ) -> IntakeCounts | None:
         """Record all parts of an item, for the open sync of its source. Former parts that are not among them are missing.
 
-        Idempotent. None if the sync was closed meanwhile.
+        Idempotent, in transactions that do not block other writers for long. None if the sync was closed meanwhile.
         """
-        with self._store.write() as writing:
+        with self._store.read() as reading:
             is_open = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
-            if (sync_id := writing.execute(select(syncs.c.id).where(is_open)).scalar()) is None:
+            if (sync_id := reading.execute(select(syncs.c.id).where(is_open)).scalar()) is None:
                 return None
-            sync = lookup.find_open_sync(writing, sync_id)
-            inside = among(writing, items.c.container, [carrier.locator + PARTS])
+            inside = among(reading, items.c.container, [carrier.locator + PARTS])
             known = select(items.c.locator).where(items.c.source_id == source_id, inside, items.c.state == "present")
-            gone = {*writing.execute(known).scalars()} - {part.item.locator for part in parts}
-            recording = Recording(writing, source_id, sync_id, sync.owner, sync.priority, sync.backfill_id)
-            return recording.take([*map(Tombstone, sorted(gone)), *parts])
+            gone = {*reading.execute(known).scalars()} - {part.item.locator for part in parts}
+        counts: Counter[str] = Counter()
+        for changes in in_parts([*map(Tombstone, sorted(gone)), *parts], _PARTS_AT_ONCE):
+            counts.update(asdict(self.record(sync_id, changes, {})))
+        return IntakeCounts(**counts)
 
     def states(self, item_ids: Collection[int]) -> dict[int, str]:
         """Return the state of each of these items that was not purged."""
