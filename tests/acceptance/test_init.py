@@ -52,7 +52,7 @@ def test_init_continues_after_each_kill_and_ends_with_a_search_and_the_page(newc
     terminal = started()
     terminal.reads("vault: ")
     assert terminal.ends() == 0, terminal.shown
-    assert "87 added or updated" in terminal.shown
+    assert "88 added or updated" in terminal.shown
     assert re.search(r"catchment search \w+", terminal.shown)
     assert re.search(r"^Page: http://127.0.0.1:\d+/signin\?key=", terminal.shown, re.MULTILINE)
 
