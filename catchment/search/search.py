@@ -40,7 +40,7 @@ from catchment.search.widened_query import WidenedQuery, understand
 
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex
-    from catchment.search.meaning.vectors import Chance
+    from catchment.search.meaning.vectors import Chance, Near
 
 _SOME = 100
 """Results with some of the words."""
@@ -241,10 +241,18 @@ class _Run:
             passing = rank(passes, limit=_ALL)
             nearest = meaning.nearest(text, _NEAREST, [ranked.content_id for ranked in passing.ranked])
         conversations = {ranked.content_id: ranked.conversation for ranked in passing.ranked}
-        eligible = [near for near in nearest if near.content_id in conversations]
+        ranked = [ranked.content_id for ranked in by_words]
+        copies = self.ledger.library.copies([*ranked, *(near.content_id for near in nearest)])
+        # Of a message, the copy that the words found is shown, or else the nearest one.
+        shown = {copy: content for content in ranked for copy in copies.get(content, ())}
+        eligible: dict[int, Near] = {}
+        for near in nearest:
+            if near.content_id in conversations:
+                shown = dict.fromkeys(copies.get(near.content_id, ()), near.content_id) | shown
+                eligible.setdefault(shown.get(near.content_id, near.content_id), near)
         return [
             Ranked(
-                near.content_id,
+                content,
                 near.chunk_id,
                 0.0,
                 conversations[near.content_id],
@@ -252,7 +260,7 @@ class _Run:
                 cosine=near.cosine,
                 part=near.part,
             )
-            for place, near in enumerate(eligible, 1)
+            for place, (content, near) in enumerate(eligible.items(), 1)
         ]
 
     def _near(self, candidates: Sequence[Ranked], chance: Chance) -> list[Ranked]:

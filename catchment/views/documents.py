@@ -161,7 +161,7 @@ def related(ledger: Ledger, shown: Shown, meaning: MeaningIndex, limit: int = NE
     `limit`: maximum number of documents found by meaning.
     """
     relatives = relations(ledger, shown)
-    known = {relative.document for relative in relatives} | {shown.document}
+    known = {relative.document for relative in relatives} | {shown.document, *(copy.document for copy in shown.copies)}
     try:
         return RelatedView((*relatives, *similar(near(ledger, meaning, shown.content_id, limit), known)), None)
     except MeaningOff as off:

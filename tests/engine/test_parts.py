@@ -21,6 +21,7 @@ from catchment.views.served_files import own_file
 from connectors.local_files import LocalFilesSettings
 from tests.documents import document_named
 from tests.engine.papers import Papers
+from tests.hits import find_hits
 from tests.normalize import samples
 
 LETTER = (
@@ -206,6 +207,18 @@ def test_container_shows_its_parts_and_a_part_its_container(papers: Papers) -> N
     assert (minutes.carrier, minutes.file) == (known["letter.eml"], "minutes.md in Minutes")
     (attached,) = papers.ledger.library.document(known["letter.eml"]).attached
     assert (attached.locator("letter.eml"), attached.document) == ("letter.eml!/minutes.md", minutes.document)
+
+
+def test_a_message_in_a_mailbox_a_file_and_an_archive_is_one_hit(papers: Papers) -> None:
+    unix = LETTER.replace(b"\r\n", b"\n")
+    (papers.folder / "m.mbox").write_bytes(
+        b"From ada Tue Mar  3 10:00:00 2026\nStatus: RO\nX-Gmail-Labels: Work\n" + unix
+    )
+    (papers.folder / "a.zip").write_bytes(zipped({"l.eml": b"X-Mozilla-Status: 0001\n" + unix}))
+    (papers.folder / "letter.eml").write_bytes(LETTER)
+    papers.sync()
+    (hit,) = find_hits(papers.ledger, "minutes attached")
+    assert sorted(item for _, item in hit.places) == ["a.zip!/l.eml", "letter.eml", "m.mbox!/0001"]
 
 
 def test_part_is_served_from_its_archive(papers: Papers) -> None:

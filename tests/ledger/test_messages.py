@@ -125,3 +125,63 @@ def test_messages_changed_in_a_batch_are_rethreaded_by_new_headers(world: World)
     with world.ledger._store.read() as reading:
         assert len(reading.execute(mails.select()).all()) == 1
     assert len(document_named(world.ledger, "a").conversation) == 1
+
+
+def copied(data: bytes) -> bytes:
+    """Return a message as another mailbox has it."""
+    added = b"Received: from relay.example.org\nX-Mozilla-Status: 0001\nX-Gmail-Labels: Inbox\nStatus: RO\n"
+    return (added + data).replace(b"\n", b"\r\n")
+
+
+@pytest.mark.databases
+def test_copies_of_a_message_are_one_hit_with_all_places(world: World) -> None:
+    first, other = eml(1, "The pump", subject="pump"), eml(2, "Another pump", subject="other")
+    arrive(world, ("inbox/a", first), ("inbox/b", other))
+    arrive(world, ("old.mbox!/1", copied(first)), ("saved/a.eml", b"Status: O\n" + first))
+    world.ingest(note("pump.md"), text="A pump in a note")
+    places = {"inbox/a", "old.mbox!/1", "saved/a.eml"}
+    for query, total in (("pump", 3), ("kind:obsidian", 3), ("pump -another", 2), ("pump type:mail", 2)):
+        for by_conversation in (False, True):
+            results = search(world.ledger, query, START, by_conversation=by_conversation)
+            assert (results.total, len(results.hits)) == (total, total), query
+            (hit,) = (hit for hit in results.hits if len(hit.places) > 1)
+            assert ({item for _, item in hit.places}, hit.alike) == (places, 1)
+            pages = [search(world.ledger, query, START, limit=1, offset=n).hits for n in range(total + 1)]
+            assert [len(page) for page in pages] == [1] * total + [0]
+            assert {hit.document for page in pages for hit in page} >= {hit.document}
+    shown = document_named(world.ledger, "old.mbox!/1")
+    assert {copy.item for copy in shown.copies} == places == {item for _, item in shown.places}
+    assert len(shown.conversation) == 1
+
+
+@pytest.mark.databases
+def test_each_copy_of_a_message_is_filtered_by_its_place(world: World) -> None:
+    first = eml(1, "The pump", subject="pump")
+    arrive(world, ("inbox/a", first), ("old.mbox!/1", copied(first)))
+    for query in ("pump in:old.mbox!", "in:old.mbox!", "pump path:old -in:inbox"):
+        (hit,) = search(world.ledger, query, START).hits
+        assert (hit.item, len(hit.places)) == ("old.mbox!/1", 2)
+    world.lose("old.mbox!/1")
+    world.settle()
+    (hit,) = search(world.ledger, "pump", START).hits
+    assert (hit.item, hit.places) == ("inbox/a", (("notes", "inbox/a"),))
+    assert not search(world.ledger, "pump in:old.mbox!", START).hits
+    world.expire()
+    (hit,) = search(world.ledger, "pump", START).hits
+    assert hit.item == "inbox/a"
+
+
+def test_other_messages_with_the_same_identifier_stay_apart(world: World) -> None:
+    first = eml(1, "The pump", subject="pump")
+    arrive(world, ("a", first), ("footer", eml(1, "The pump\n\nTo leave this list, write to it.", subject="pump")))
+    arrive(
+        world,
+        ("subject", eml(1, "The pump", subject="The other pump")),
+        ("list", eml(1, "The pump", subject="[l] pump")),
+    )
+    arrive(
+        world, ("later", first.replace(b"08:01", b"09:01")), ("none", first.replace(b"Message-ID: <1@", b"X-ID: <1@"))
+    )
+    arrive(world, ("none as well", first.replace(b"Message-ID: <1@", b"X-Other: <1@")))
+    hits = find_hits(world.ledger, "pump")
+    assert {len(hit.places) for hit in hits} == {1} and len(hits) == 7

@@ -22,6 +22,9 @@ from catchment.search.meaning.index import MeaningIndex
 from catchment.search.results import Lanes, Results
 from catchment.search.search import search
 from catchment.search.widened_query import understand
+from catchment.views.documents import related
+from tests.documents import document_named
+from tests.ledger.test_messages import arrive, copied, eml
 from tests.ledger.world import Clock, World, delivered, note
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
@@ -348,6 +351,28 @@ def test_deleted_document_is_not_found_by_meaning(tmp_path: Path) -> None:
         world.settle()
         world.deliver(world.claim())
         assert items(search(ledger, "flood", NOW, meaning=meaning)) == []
+
+
+@pytest.mark.parametrize("query", ["flood", "river", "river in:old", "river flood rain"])
+@pytest.mark.parametrize("lanes", Lanes)
+def test_copies_of_a_message_are_one_hit_of_both_lanes(tmp_path: Path, query: str, lanes: Lanes) -> None:
+    clock = Clock()
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        message = eml(1, "The river burst its banks after the rain, and the cellar is full of water.", subject="Works")
+        arrive(world, ("a", message), ("old/a", copied(message)))
+        arrive(world, ("b", copied(message)), ("c", eml(2, "Bread needs flour and time.", subject="Bread")))
+        fill(ledger, BuiltIn())
+        meaning = MeaningIndex(ledger)
+        results = search(ledger, query, NOW, meaning=meaning, lanes=lanes)
+        assert len([hit for hit in results.hits if hit.title == "Works"]) <= 1
+        assert len(results.hits) == results.total
+        if lanes is not Lanes.WORDS or query.startswith("river "):
+            assert {item for _, item in results.hits[0].places} == {"a", "b", "old/a"}
+        near = related(ledger, document_named(ledger, "b"), meaning)
+        assert [each.item for each in near.documents if each.relation == "same content"] == ["a", "old/a"]
+        assert not [each for each in near.documents if each.relation == "near-duplicate"]
 
 
 def test_without_embeddings_words_answer_and_the_reason_is_given(tmp_path: Path) -> None:

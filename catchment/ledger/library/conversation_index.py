@@ -3,6 +3,9 @@
 `catchment.ledger.library.mail_grouping` computes the conversations. It is called with all messages that a new or deleted
 message can affect: those of conversations sharing an identifier with it, and the replies with its subject that name no known
 message. The result is therefore the same as for all messages together, in any order. Conversations may span sources.
+
+Contents are copies of one message if they differ only in headers that people do not read, such as those that a mailbox adds.
+They have a common name below zero in `mail_names`; other contents have none, so a search pays only for copies.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ def add(writing: Writing, messages: Iterable[tuple[int, Document]]) -> None:
         _arrange(writing, new, near)
         rows = [(name, number) for number, shared in names.items() for name in shared]
         writing.insert(mail_names, rows)
+        _name_copies(writing, {number: document for number, document in part if new[number].identifier})
 
 
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
@@ -76,6 +80,45 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
     writing.execute(delete(mails).where(forgotten))
     left = select(mails.c.content_id, mails.c.thread).where(among(writing, mails.c.thread, conversations)).limit(_MOST)
     _arrange(writing, {}, _sharing(writing, names) | as_map(writing.execute(left)))
+
+
+def copies(reading: Reading, content_ids: Collection[int]) -> dict[int, list[int]]:
+    """Return the contents that are the same message as each of these, with itself, in order. Omits those without copies."""
+    named, member = mail_names.alias(), mail_names.alias()
+    statement = (
+        select(named.c.content_id, member.c.content_id)
+        .join_from(named, member, member.c.name == named.c.name)
+        .where(named.c.name < 0, among(reading, named.c.content_id, content_ids))
+        .order_by(member.c.content_id)
+    )
+    result: defaultdict[int, list[int]] = defaultdict(list)
+    for number, copy in reading.execute(statement):
+        result[number].append(copy)
+    return result
+
+
+def _name_copies(writing: Writing, new: Mapping[int, Document]) -> None:
+    """Give new messages and their copies a common name.
+
+    An identifier is not enough: some programs use one for several messages, and a mailing list may change the text.
+    """
+    message, twin, text, twin_text = mails.alias(), mails.alias(), contents.alias(), contents.alias()
+    statement = (
+        select(message.c.content_id, twin.c.content_id, message.c.name, message.c.sent, text.c.title)
+        .join_from(message, twin, (twin.c.base == message.c.base) & (twin.c.sent == message.c.sent))
+        .join(text, text.c.id == message.c.content_id)
+        .join(twin_text, twin_text.c.id == twin.c.content_id)
+        .where(among(writing, message.c.content_id, new), message.c.content_id != twin.c.content_id)
+        .where(message.c.name == twin.c.name, text.c.title == twin_text.c.title, text.c.text == twin_text.c.text)
+    )
+    rows = {
+        (-_number(f"{identifier}\n{sent}\n{title}\n{new[number].text}"), member)
+        for number, copy, identifier, sent, title in writing.execute(statement)
+        for member in (number, copy)
+    }
+    if rows:
+        writing.execute(delete(mail_names).where(among(writing, mail_names.c.name, {name for name, _ in rows})))
+        writing.insert(mail_names, list(rows))
 
 
 def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, int]) -> None:

@@ -26,7 +26,7 @@ from catchment.ledger.db.schema import (
     mails,
     sources,
 )
-from catchment.ledger.library import mail_relations, matches, page_texts, query_sql
+from catchment.ledger.library import conversation_index, mail_relations, matches, page_texts, query_sql
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.mail_relations import shown_title
 from catchment.ledger.library.matches import Match, Task
@@ -156,6 +156,11 @@ class Library:
         """Return the folded words of each ranked content, between spaces: of its names and heading, and of its best chunk."""
         with self._store.read() as reading:
             return matches.words(reading, ranked)
+
+    def copies(self, content_ids: Collection[int]) -> dict[int, list[int]]:
+        """Return the contents that are the same message as each of these, with itself, in order; of others nothing."""
+        with self._store.read() as reading:
+            return conversation_index.copies(reading, content_ids)
 
     def in_conversations(self, conversations: Collection[int]) -> list[int]:
         """Return the contents of all messages in these conversations."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import func, select
@@ -12,7 +13,7 @@ from sqlalchemy import func, select
 from catchment.ledger.db.database import AnyRow, Reading, among, from_json, maybe_time
 from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
-from catchment.ledger.library import query_sql, word_index, word_parts
+from catchment.ledger.library import conversation_index, query_sql, word_index, word_parts
 from catchment.ledger.library.mail_relations import carriers, shown_title
 from catchment.ledger.library.query import Filter, Query
 from catchment.model import GUESSED, EntityKind, recognized
@@ -26,7 +27,7 @@ class Match:
     """A ranked content with live documents.
 
     Attributes:
-        copies: Its documents, oldest first.
+        copies: Its documents and those of its copies, oldest first.
         eligible: Those of them that pass the filters of the query; all if none does.
         passage: The best chunk, or the beginning of the text if only a name matched.
         parts: Where identifiers in the passage have a part that is a term of the query.
@@ -44,7 +45,10 @@ class Match:
 
 
 def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Match]:
-    """Return the data of hits for ranked contents, in their order. Omits contents without a live document."""
+    """Return the data of hits for ranked contents, in their order.
+
+    Omits contents without a live document, and copies of a message after the first.
+    """
     places = places_of(reading, [hit.content_id for hit in ranked])
     passing = query_sql.passing(reading, query, [place.document for copies in places.values() for place in copies])
     passages = _passages(reading, [hit.chunk_id for hit in ranked if hit.chunk_id is not None])
@@ -52,10 +56,11 @@ def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Ma
     symbols = _symbols(reading, {row.content_id for row in passages.values()})
     terms = [term for term in query.shown if not term.is_quoted]
     parts = {term.words for term in terms if not term.prefix}, tuple(term.words for term in terms if term.prefix)
-    result = []
+    result, shown = [], set[int]()
     for hit in ranked:
-        if (copies := places.get(hit.content_id)) is None:
+        if not (copies := places.get(hit.content_id)) or copies[0].document in shown:
             continue
+        shown.add(copies[0].document)
         chunk = passages.get(hit.chunk_id) if hit.chunk_id is not None else None
         opening, is_recognized = openings.get(hit.content_id, ("", False))
         passage, start = (opening, 0) if chunk is None else (chunk.text, chunk.start)
@@ -145,7 +150,8 @@ def _symbols(reading: Reading, content_ids: Collection[int]) -> dict[int, list[A
 
 
 def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[Copy]]:
-    """Return the live documents of contents, by content, oldest first."""
+    """Return the live documents of contents and of their copies, by content, oldest first."""
+    same = conversation_index.copies(reading, content_ids)
     statement = (
         select(
             documents.c.content_id,
@@ -163,16 +169,20 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
         .join_from(documents, items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)
         .join(contents, contents.c.id == documents.c.content_id)
-        .where(documents.c.content_id.in_(content_ids), documents.c.removed_at.is_(None))
+        .where(documents.c.content_id.in_({*content_ids, *chain(*same.values())}), documents.c.removed_at.is_(None))
         .order_by(documents.c.id)
     )
-    copies: dict[int, list[Copy]] = {}
+    alone: dict[int, list[Copy]] = {}
     rows = reading.execute(statement).all()
     messages = carriers(reading, [(row[3], row.locator) for row in rows])
     for content, number, title, source_id, source, item, kind, author, moment, metadata, attributes in rows:
         own, carrier = from_json(metadata), messages.get((source_id, item), (None, None))
         facts = author_of(author, own), maybe_time(moment), own, from_json(attributes), *carrier
-        copies.setdefault(content, []).append(Copy(number, shown_title(title, item), source, item, kind, *facts))
+        alone.setdefault(content, []).append(Copy(number, shown_title(title, item), source, item, kind, *facts))
+    copies = dict(alone)
+    for number, members in same.items():
+        together = chain.from_iterable(alone.get(each, ()) for each in members)
+        copies[number] = sorted(together, key=lambda copy: copy.document)
     return copies
 
 

@@ -17,7 +17,7 @@ from catchment.ledger.db.database import AnyRow, Reading, among, json_list
 from catchment.ledger.db.folding import fold
 from catchment.ledger.db.schema import chunks, documents
 from catchment.ledger.db.visible import rarity
-from catchment.ledger.library import word_parts
+from catchment.ledger.library import conversation_index, word_parts
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.word_index import ALL_NAMES, PATH_LABEL, TEXTS, WORDS, as_tsquery, folded_path
 from catchment.model import ASIDE, GUESSED
@@ -99,7 +99,7 @@ _BY_CONVERSATION = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
 _CANDIDATES = """hit AS MATERIALIZED (
         SELECT * FROM ({}) AS in_chunks UNION ALL SELECT * FROM ({}) AS in_names
     ),
-    passage AS (SELECT content_id, chunk_id, sum(score) AS score FROM hit GROUP BY content_id, chunk_id),
+    passage AS (SELECT content_id, chunk_id, sum(score) AS score FROM hit {} GROUP BY content_id, chunk_id),
     best AS (
         SELECT content_id, chunk_id, score,
                row_number() OVER (PARTITION BY content_id, chunk_id IS NULL ORDER BY score DESC, chunk_id) AS place
@@ -108,6 +108,14 @@ _CANDIDATES = """hit AS MATERIALIZED (
     candidate AS (
         SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM best WHERE place = 1 GROUP BY content_id
     )"""
+# The copies of messages are read first: most libraries have few or none.
+_ONCE = """WHERE content_id NOT IN (SELECT content_id FROM (
+        SELECT hit.content_id, row_number() OVER (PARTITION BY name ORDER BY sum(score) DESC, hit.content_id) AS place
+        FROM mail_names CROSS JOIN hit WHERE hit.content_id = mail_names.content_id AND name < 0
+        GROUP BY name, hit.content_id
+    ) AS copy WHERE place > 1)"""
+_OTHERS = """(SELECT count(*) - count(DISTINCT name) FROM mail_names
+    WHERE name < 0 AND content_id IN (SELECT content_id FROM ({}) AS latest))"""
 # The order of the joins matters: SQLite computes the score of a hit only if its content is eligible, until there are enough.
 _IN_CHUNKS = """SELECT * FROM (
         SELECT owner.content_id, owner.id AS chunk_id,
@@ -144,7 +152,8 @@ def rank(
     """Return the matching contents, best first, or without wanted terms the latest first, and their total number.
 
     Each term may match any chunk or name of a document. `by_conversation` returns only the best content of each conversation.
-    `within`: only these contents. The query language limits the terms, because databases limit the subqueries.
+    Of the copies of a message, only the best is returned. `within`: only these contents, also if they are copies. The query
+    language limits the terms, because databases limit the subqueries.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     parameters |= {"guessed": GUESSED, "of_guessed": _GUESSED_WEIGHT}
@@ -158,7 +167,7 @@ def rank(
     if not groups:
         table, met = _in_order_of_time(query, passes)
         latest = _LATEST.format(table=table, conditions=" AND ".join([*met, *conditions]))
-        return _rank_latest(reading, latest, parameters, by_conversation=by_conversation)
+        return _rank_latest(reading, latest, parameters, by_conversation=by_conversation, once=within is None)
     conditions[:0] = _rare(reading, query, parameters)
     of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
     conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
@@ -174,7 +183,7 @@ def rank(
     met = " AND ".join(conditions)
     in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in groups for chunk, _ in group)
     in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in groups for _, name in group)
-    tables.append(_CANDIDATES.format(in_chunks, in_names))
+    tables.append(_CANDIDATES.format(in_chunks, in_names, _ONCE if within is None else ""))
     statement = f"""
     WITH {", ".join(tables)}
     SELECT each_one.*, count(*) OVER (), (SELECT count(*) FROM hit)
@@ -255,28 +264,37 @@ def _required(query: Query) -> Iterator[tuple[int, str, str]]:
             yield n, table, f"{column} = :f{n}_0"
 
 
-def _rank_latest(reading: Reading, latest: str, parameters: dict[str, Any], *, by_conversation: bool) -> Ranking:
-    """Return the latest contents. Reads the rows that a page needs, and counts the others."""
+def _rank_latest(
+    reading: Reading, latest: str, parameters: dict[str, Any], *, by_conversation: bool, once: bool
+) -> Ranking:
+    """Return the latest contents. Reads the rows that a page needs, and counts the others.
+
+    `once`: of the copies of a message only one, if not grouped by conversation, which has them all.
+    """
     offset, end, most = parameters["offset"], parameters["offset"] + parameters["limit"], parameters["most"]
     results: dict[int, list[AnyRow]] = {}
     # Documents with the same content are one result, so a page may need more rows than results.
     for parameters["enough"] in (most,) if by_conversation else (min(2 * end, most), most):
         rows = reading.execute(text(_WITH_THREADS.format(latest)), parameters).all()
         results = {}
+        copies = conversation_index.copies(reading, {row.content_id for row in rows} if once > by_conversation else ())
         for row in rows:
             number = row.thread if by_conversation and row.thread is not None else row.content_id
-            results.setdefault(number, []).append(row)
+            results.setdefault(copies[number][0] if number in copies else number, []).append(row)
         if len(results) >= end or len(rows) < parameters["enough"]:
             break
     total, number = len(results), len(rows)
     if parameters["enough"] == number < most:
         parameters["enough"] = most
-        counted = text(f"SELECT count(DISTINCT content_id), count(*) FROM ({latest}) AS latest")
+        others = _OTHERS.format(latest) if once else "0"
+        counted = text(f"SELECT count(DISTINCT content_id) - {others}, count(*) FROM ({latest}) AS latest")
         total, number = reading.execute(counted, parameters).one()
     ranked = []
-    for rank, alike in enumerate(list(results.values())[offset:end], offset + 1):
+    page = list(results.values())[offset:end]
+    copies = conversation_index.copies(reading, {row.content_id for alike in page for row in alike})
+    for rank, alike in enumerate(page, offset + 1):
         first, score = alike[0], (alike[0].moment or 0) / 1_000_000
-        places = len({row.content_id for row in alike})
+        places = len({min(copies.get(row.content_id, [row.content_id])) for row in alike})
         ranked.append(Ranked(first.content_id, None, score, first.thread, places, rank, score))
     return Ranking(ranked, total, number >= most)
 
