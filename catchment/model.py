@@ -445,6 +445,10 @@ PART = ";PART="
 """Separates the locator of a message from the part number of its attachment."""
 
 
+CONTAINERS = frozenset({"application/zip", "application/x-tar", "application/mbox"})
+"""The media types of files whose only text is the list of the files inside."""
+
+
 def holder_of(locator: str) -> str:
     """Return the locator of the container or message that an item is inside of or attached to; "" for another item."""
     return locator.rpartition(PARTS)[0] or locator.rpartition(PART)[0]

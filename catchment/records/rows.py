@@ -408,12 +408,16 @@ class ConversationMessage:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A file attached to a message, and its document, if any. Also a file inside of another: its part begins with `PARTS`."""
+    """A file attached to a message, and its document, if any. Also a file inside of another: its part begins with `PARTS`.
+
+    `left_out`: why a file inside of another was skipped or quarantined.
+    """
 
     part: str
     name: str
     media_type: str
     document: int | None
+    left_out: str | None = None
 
     def locator(self, holder: str) -> str:
         """Return its locator, by that of the message or file that it is in."""

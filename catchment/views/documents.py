@@ -12,7 +12,7 @@ from catchment.content.extract.mail import stretches
 from catchment.content.extract.properties import ALIASES, TAGS
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
-from catchment.model import RECOGNIZED, Document, EntityKind, LinkKind, recognized
+from catchment.model import CONTAINERS, RECOGNIZED, Document, EntityKind, LinkKind, recognized
 from catchment.records import record_of
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.related import related as near
@@ -102,6 +102,11 @@ class DocumentView:
         properties = self.properties if is_note else shown
         texts = {name: _in_words(value) for name, value in properties.items() if name.lower() not in TAGS | ALIASES}
         return {name: text for name, text in texts.items() if text not in {"", self.title, self.author, self.language}}
+
+    @property
+    def files_inside(self) -> int | None:
+        """The number of files directly inside, also those that `attached` omits; None if it has text of its own."""
+        return self.properties.get("files") if self.media_type in CONTAINERS and self.attached else None
 
     @property
     def is_message(self) -> bool:

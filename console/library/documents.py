@@ -85,10 +85,10 @@ def show(
         }
     )
     render.say()
-    if full or not is_message:
-        render.say(render.clean_block(view.text))
-    else:
+    if is_message and not full:
         message.show_words(view)
+    elif view.files_inside is None:
+        render.say(render.clean_block(view.text))
     message.show_attached(view)
     message.show_conversation(view)
 

@@ -27,11 +27,15 @@ def show_words(view: DocumentView) -> None:
 
 
 def show_attached(view: DocumentView) -> None:
-    """Print the attachments of a message, or the parts of a container, with their documents."""
-    if view.attached:
-        render.say()
-        rows = [(file.document, file.name, file.media_type) for file in view.attached]
-        render.show_table(("ATTACHED", "NAME", "TYPE"), rows)
+    """Print the attachments of a message, or the files inside of a container, with their documents."""
+    if not view.attached:
+        return
+    render.say()
+    rows = [(file.document, file.name, file.left_out or file.media_type) for file in view.attached]
+    total = view.files_inside
+    render.show_table(("ATTACHED" if total is None else "INSIDE", "NAME", "TYPE"), rows)
+    if total is not None and total > len(rows):
+        render.say(f"The first {len(rows):,} of {total:,} files; the others: `catchment search 'in:\"{view.item}!\"'`.")
 
 
 def show_conversation(view: DocumentView) -> None:

@@ -63,7 +63,7 @@ def test_a_script_is_told_the_same(mailbox: Path, cli: Cli) -> None:
     file = cli("show", "INBOX;UID=2;PART=2", "--json").json
     assert shown["own_text"].strip() == "The sluice holds, the plan is attached."
     assert shown["attached"] == [
-        {"part": "2", "name": "plan.txt", "media_type": "text/plain", "document": file["document"]}
+        {"part": "2", "name": "plan.txt", "media_type": "text/plain", "document": file["document"], "left_out": None}
     ]
     assert [(one["title"], one["sent"]) for one in shown["conversation"]] == [
         ("The sluice", "2026-03-06T08:00:00Z"),

@@ -168,6 +168,13 @@ def test_encrypted_damaged_and_large_parts_have_a_reason_of_their_own(papers: Pa
         "a.zip!/locked.md": "encrypted; unpack it with its password",
         "a.zip!/bad.md": "the archive is damaged or of an unknown kind; fetch or save it again",
     }
+    shown = papers.ledger.library.document(numbers(papers)["a.zip"])
+    assert {file.name: file.left_out for file in shown.attached} == {
+        "good.md": None,
+        "locked.md": "quarantined: encrypted; unpack it with its password",
+        "bad.md": "quarantined: the archive is damaged or of an unknown kind; fetch or save it again",
+        "big.md": "skipped: too large",
+    }
     (skipped,) = papers.ledger.intake.find("big.md")
     assert (skipped.job_state, skipped.job_reason) == (JobState.SKIPPED, SkipReason.TOO_LARGE)
 

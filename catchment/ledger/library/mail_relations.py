@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import func, select
 
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
-from catchment.ledger.db.schema import contents, documents, items, mails, sources
+from catchment.ledger.db.schema import contents, documents, items, jobs, mails, quarantine, sources
 from catchment.ledger.library.conversation_index import MAIL
-from catchment.model import PART, PARTS, Document, holder_of
+from catchment.model import CONTAINERS, PART, PARTS, Document, JobState, holder_of
 from catchment.records.rows import Attached, ConversationMessage
 
 _MOST = 1_000
-_CONTAINERS = frozenset({MAIL, "application/zip", "application/x-tar", "application/mbox"})
+_LEFT_OUT = (JobState.SKIPPED.value, JobState.QUARANTINED.value)
 
 
 def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[ConversationMessage, ...]:
@@ -77,28 +77,30 @@ def attached(
         )
         for (source_id, locator), parts in carried.items()
     }
-    containers = [place for place, document in holders.items() if document.media_type in _CONTAINERS]
+    containers = [place for place, document in holders.items() if document.media_type in {MAIL, *CONTAINERS}]
     return files | {place: parts for place in containers if (parts := _parts(reading, *place))}
 
 
 def _parts(reading: Reading, source_id: int, locator: str) -> tuple[Attached, ...]:
     """Return the first parts directly inside of a container, in the order in which it has them."""
     inside = locator + PARTS
-    is_inside = items.c.locator.startswith(inside, autoescape=True) & (items.c.state == "present")
+    name = func.substr(items.c.locator, len(inside) + 1)
+    is_inside = (func.substr(items.c.locator, 1, len(inside)) == inside) & name.not_like(f"%{PARTS}%")
+    is_left_out = (jobs.c.item_id == items.c.id) & jobs.c.current & jobs.c.state.in_(_LEFT_OUT)
+    why = func.coalesce(quarantine.c.message, jobs.c.error, func.replace(jobs.c.reason, "_", " "))
     statement = (
-        select(items.c.locator, contents.c.media_type, documents.c.id)
+        select(name, contents.c.media_type, documents.c.id, jobs.c.state + ": " + why)
         .select_from(items)
+        .outerjoin(jobs, is_left_out)
+        .outerjoin(quarantine, quarantine.c.job_id == jobs.c.id)
         .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
         .outerjoin(contents, contents.c.id == documents.c.content_id)
-        .where(items.c.source_id == source_id, is_inside)
+        .where(items.c.source_id == source_id, items.c.state == "present", is_inside)
         .where(among(reading, items.c.container, [locator.partition(PARTS)[0] + PARTS]))
         .order_by(items.c.id)
         .limit(_MOST)
     )
-    rows = [(item.removeprefix(inside), kind, document) for item, kind, document in reading.execute(statement)]
-    return tuple(
-        Attached(PARTS + name, name, kind or "", document) for name, kind, document in rows if PARTS not in name
-    )
+    return tuple(Attached(PARTS + row[0], row[0], row[1] or "", *row[2:]) for row in reading.execute(statement))
 
 
 def shown_title(title: str, locator: str) -> str:
