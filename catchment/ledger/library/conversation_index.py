@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, func, literal_column, select, update
+from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
 
 from catchment.ledger.db.database import (
     AnyRow,
@@ -25,6 +25,7 @@ from catchment.ledger.db.database import (
     among,
     as_map,
     from_json,
+    json_list,
     maybe_micros,
     maybe_time,
     to_micros,
@@ -42,6 +43,9 @@ _MOST = 2_000
 """Maximum number of messages reconsidered at once. Larger conversations are never split; they only grow."""
 _AT_ONCE = 200
 """Number of new messages processed together: few enough that the affected ones rarely exceed the maximum."""
+
+_COPIES = """SELECT named.content_id, member.content_id FROM mail_names AS named JOIN mail_names AS member
+    ON member.name = named.name WHERE named.name < 0 AND named.content_id {} ORDER BY member.content_id"""
 
 
 class _Known(NamedTuple):
@@ -84,15 +88,10 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
 
 def copies(reading: Reading, content_ids: Collection[int]) -> dict[int, list[int]]:
     """Return the contents that are the same message as each of these, with itself, in order. Omits those without copies."""
-    named, member = mail_names.alias(), mail_names.alias()
-    statement = (
-        select(named.c.content_id, member.c.content_id)
-        .join_from(named, member, member.c.name == named.c.name)
-        .where(named.c.name < 0, among(reading, named.c.content_id, content_ids))
-        .order_by(member.c.content_id)
-    )
+    listed = json_list(content_ids) if reading.sqlite else list(content_ids)
+    statement = _COPIES.format("IN (SELECT value FROM json_each(:listed))" if reading.sqlite else "= ANY(:listed)")
     result: defaultdict[int, list[int]] = defaultdict(list)
-    for number, copy in reading.execute(statement):
+    for number, copy in reading.execute(text(statement), {"listed": listed}) if content_ids else ():
         result[number].append(copy)
     return result
 
@@ -102,14 +101,14 @@ def _name_copies(writing: Writing, new: Mapping[int, Document]) -> None:
 
     An identifier is not enough: some programs use one for several messages, and a mailing list may change the text.
     """
-    message, twin, text, twin_text = mails.alias(), mails.alias(), contents.alias(), contents.alias()
+    message, twin, words, twin_words = mails.alias(), mails.alias(), contents.alias(), contents.alias()
     statement = (
-        select(message.c.content_id, twin.c.content_id, message.c.name, message.c.sent, text.c.title)
+        select(message.c.content_id, twin.c.content_id, message.c.name, message.c.sent, words.c.title)
         .join_from(message, twin, (twin.c.base == message.c.base) & (twin.c.sent == message.c.sent))
-        .join(text, text.c.id == message.c.content_id)
-        .join(twin_text, twin_text.c.id == twin.c.content_id)
+        .join(words, words.c.id == message.c.content_id)
+        .join(twin_words, twin_words.c.id == twin.c.content_id)
         .where(among(writing, message.c.content_id, new), message.c.content_id != twin.c.content_id)
-        .where(message.c.name == twin.c.name, text.c.title == twin_text.c.title, text.c.text == twin_text.c.text)
+        .where(message.c.name == twin.c.name, words.c.title == twin_words.c.title, words.c.text == twin_words.c.text)
     )
     rows = {
         (-_number(f"{identifier}\n{sent}\n{title}\n{new[number].text}"), member)

@@ -115,7 +115,8 @@ _ONCE = """WHERE content_id NOT IN (SELECT content_id FROM (
         GROUP BY name, hit.content_id
     ) AS copy WHERE place > 1)"""
 _OTHERS = """(SELECT count(*) - count(DISTINCT name) FROM mail_names
-    WHERE name < 0 AND content_id IN (SELECT content_id FROM ({}) AS latest))"""
+    WHERE name < 0 AND +content_id IN (SELECT content_id FROM ({}) AS latest))"""
+"""Surplus copies of messages. The plus makes SQLite read the copies first, and the documents only if there are any."""
 # The order of the joins matters: SQLite computes the score of a hit only if its content is eligible, until there are enough.
 _IN_CHUNKS = """SELECT * FROM (
         SELECT owner.content_id, owner.id AS chunk_id,
@@ -291,10 +292,13 @@ def _rank_latest(
         total, number = reading.execute(counted, parameters).one()
     ranked = []
     page = list(results.values())[offset:end]
-    copies = conversation_index.copies(reading, {row.content_id for alike in page for row in alike})
+    if by_conversation and once:
+        several = {row.content_id for alike in page if len(alike) > 1 for row in alike}
+        copies = conversation_index.copies(reading, several)
     for rank, alike in enumerate(page, offset + 1):
         first, score = alike[0], (alike[0].moment or 0) / 1_000_000
-        places = len({min(copies.get(row.content_id, [row.content_id])) for row in alike})
+        numbers = {row.content_id for row in alike}
+        places = len({min(copies.get(number, [number])) for number in numbers} if copies else numbers)
         ranked.append(Ranked(first.content_id, None, score, first.thread, places, rank, score))
     return Ranking(ranked, total, number >= most)
 
