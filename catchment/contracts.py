@@ -137,6 +137,10 @@ class Openable(Protocol):
         """Open an item, in a parser process; `fetch` without its data. Raises as `fetch`."""
         ...
 
+    def why_not_inside(self, item: Item) -> Callable[[str], str | None]:
+        """Return a function that tells why a file inside of an item is excluded, by its address there. Raises SourceError."""
+        ...
+
 
 @runtime_checkable
 class Windowed(Protocol):

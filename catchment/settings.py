@@ -168,6 +168,24 @@ ItemMemory = Annotated[N, Field(title="Memory, MB", description="MB of memory fo
 ItemSize = Annotated[
     N, Field(title="Size, MB", description="Maximum size of an item in MB; larger items are skipped", gt=0, le=10_240)
 ]
+PartNumber = Annotated[
+    N,
+    Field(
+        title="Files inside",
+        description="Most files inside of an archive; five times as many mails",
+        ge=1,
+        le=5_000_000,
+    ),
+]
+UnpackedSize = Annotated[
+    N,
+    Field(
+        title="Unpacked, MB",
+        description="Most MB inside of an archive; five times as many of mails",
+        gt=0,
+        le=1_000_000,
+    ),
+]
 
 
 class Limits(Strict):
@@ -177,6 +195,8 @@ class Limits(Strict):
     total_seconds: Total[float] = 3_600
     memory_mb: ItemMemory[int] = 1_024
     max_mb: ItemSize[float] = 100
+    max_parts: PartNumber[int] = 100_000
+    unpacked_mb: UnpackedSize[float] = 2_000
 
     @property
     def max_bytes(self) -> int:
@@ -199,6 +219,8 @@ class LimitChanges(_Changes, title="Own limits"):
     total_seconds: Total[float | None] = None
     memory_mb: ItemMemory[int | None] = None
     max_mb: ItemSize[float | None] = None
+    max_parts: PartNumber[int | None] = None
+    unpacked_mb: UnpackedSize[float | None] = None
 
 
 class ResourceChanges(Strict, title="Own resources"):

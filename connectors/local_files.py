@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +118,10 @@ class FolderConnector:
         """Open a file, to read a part of it."""
         with self._tree.opened(item) as (handle, file), os.fdopen(os.dup(handle), "rb") as opened:
             yield self._described(file), opened
+
+    def why_not_inside(self, item: Item) -> Callable[[str], str | None]:
+        """Return a function that tells why a file inside of a file is excluded."""
+        return self._tree.why_not_inside(item)
 
     def _described(self, file: FileEntry) -> RawContent:
         return RawContent(b"", file.name, modified=file.modified, encoding=self._encoding)

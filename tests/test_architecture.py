@@ -157,7 +157,7 @@ ROOMS = {
         "records": _BASICS | {"pacing"},
         "contracts": _BASICS | {"settings", "pacing"},
         "parser_pool": _BASICS | {"settings"},
-        "content": _BASICS | {"runtime", "contracts", "parser_pool"},
+        "content": _BASICS | {"runtime", "settings", "contracts", "parser_pool"},
         "telemetry": _BASICS,
         "ledger": _BASICS | {"records", "runtime", "pacing", "telemetry"},
         "audit": _BASICS | {"runtime", "pacing", "ledger"},

@@ -21,7 +21,7 @@ from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
 from catchment.content.normalize.formats import MAIL, SOURCE_TEXT
 from catchment.content.parts import embedded
-from catchment.content.parts.containers import STREAMED, kind_of_container, sha256
+from catchment.content.parts.containers import STANDARD, STREAMED, Allowance, kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, listed, parts_of
 from catchment.content.parts.open_files import read_again
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
@@ -40,8 +40,8 @@ class ReadTask:
     """An item to read, through a pickled connector or from `raw` if its bytes are already fetched.
 
     `known` is the item's content in the library; the same content is not parsed again. `recognized`: the text on the pictures
-    of its pages, as it was then. `carrier`: the item that it is a part of; then `raw` is the content of that. `most_bytes`: the
-    limit of a part.
+    of its pages, as it was then. `carrier`: the item that it is a part of; then `raw` is the content of that. `allowance`:
+    for its parts.
     """
 
     item: Item
@@ -50,7 +50,7 @@ class ReadTask:
     known: Content | None = None
     recognized: Mapping[int, PageText] = field(default_factory=dict)
     carrier: Item | None = None
-    most_bytes: int = 0
+    allowance: Allowance = STANDARD
 
     @property
     def name(self) -> str:
@@ -169,7 +169,7 @@ def read(task: ReadTask) -> bytes:
     document = masked(normalize(raw, task.recognized))
     parts = None
     if task.has_parts or (task.carrier is None and _has_files(task, document)):
-        parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.most_bytes))
+        parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.allowance))
         read_now = [warning for warning in document.warnings if not warning.startswith(embedded.NOT_READ)]
         document = replace(document, warnings=tuple(read_now) if parts else document.warnings)
     reading = _read(task, raw, content_hash, document)
@@ -194,10 +194,10 @@ def _read_container(task: ReadTask) -> Read:
     with _opened(task, task.item) as (raw, file):
         kind = kind_of_container(raw.name) or ""
         content_hash = sha256(file)
+        parts = tuple(parts_of(file, kind, task.allowance))
         as_known = _read(task, raw, content_hash, None, kind)
         if as_known.fate == "unchanged":
-            return as_known
-        parts = tuple(parts_of(file, kind, task.most_bytes))
+            return replace(as_known, parts=parts)
     return replace(_read(task, raw, content_hash, masked(listed(kind, parts))), parts=parts)
 
 
@@ -216,7 +216,7 @@ def _fetch(task: ReadTask) -> RawContent:
     with _opened(task, task.carrier) as (raw, file):
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
-        part = read_again(key, file, _kind(raw, file), path, task.most_bytes)
+        part = read_again(key, file, _kind(raw, file), path, task.allowance.part_bytes)
     return replace(part, encoding=raw.encoding, metadata=raw.metadata)
 
 

@@ -17,11 +17,12 @@ from typing import TypeVar
 from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.parsing import CODE, FORMAT, SHORT, Content, Read, ReadTask, digest, extract_document, read
+from catchment.content.parts.containers import Allowance
 from catchment.content.parts.listing import ListedPart
 from catchment.content.raw_store import RawStore
 from catchment.content.redaction import redact
 from catchment.content.secret_masking import has_masked_secrets
-from catchment.contracts import Connected, Connector
+from catchment.contracts import Connected, Connector, Openable
 from catchment.errors import (
     CatchmentError,
     FailureClass,
@@ -87,6 +88,7 @@ class Bench:
     def __post_init__(self) -> None:
         let_parse(self.connector, self.pool, self.policy.limits)
         self.pickled = pickle.dumps(self.connector)
+        self.allowance = Allowance.of(self.policy.limits)
         parsers_fetch = self.connector.fetch_in_parser
         self.fetches_here = self.raw is not None or not parsers_fetch
         patience = _PATIENCE * self.policy.limits.stall_seconds if parsers_fetch else _PATIENCE_WITH_HOSTS
@@ -361,8 +363,7 @@ class OpenBatch:
             else:
                 known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
                 carrier = job.carrier[1] if job.carrier else None
-                most_bytes = self._bench.policy.limits.max_bytes
-                yield job, ReadTask(job.item, self._bench.pickled, raw, known, pages, carrier, most_bytes)
+                yield job, ReadTask(job.item, self._bench.pickled, raw, known, pages, carrier, self._bench.allowance)
 
     def _fetched(self, job: ClaimedJob, *, is_kept: bool) -> RawContent | None:
         """Return the content of an item; None if the parsers fetch themselves. A replay sends no requests.
@@ -431,11 +432,17 @@ class OpenBatch:
         """Record the parts of the containers, before their own jobs are acknowledged. The sync claims them later."""
         for job in self.jobs:
             if (reading := self._reads.get(job.id)) is not None and reading.parts is not None:
-                changes = [_part_change(job.item, part, self._bench.policy.limits.max_bytes) for part in reading.parts]
-                counts = self._bench.ledger.intake.record_parts(self._bench.permit.source_id, job.item, changes)
+                connector, record = self._bench.connector, self._bench.ledger.intake.record_parts
+                why_not = connector.why_not_inside(job.item) if isinstance(connector, Openable) else _included
+                changes = [_part_change(job.item, part, self._bench.allowance, why_not) for part in reading.parts]
+                counts = record(self._bench.permit.source_id, job.item, changes, reading.content_hash)
                 if counts is not None:
                     self._bench.add(
-                        listed=len(changes), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped
+                        listed=len(changes),
+                        jobs=counts.enqueued,
+                        moved=counts.moved,
+                        skipped=counts.skipped,
+                        quarantined=counts.failed,
                     )
                     self._bench.parts_left |= counts.missing > 0
 
@@ -509,13 +516,23 @@ def _fetched_item(job: ClaimedJob) -> tuple[int, Item]:
     return job.carrier or (job.item_id, job.item)
 
 
-def _part_change(carrier: Item, part: ListedPart, most_bytes: int) -> Upsert | Skip | Failure:
-    container = carrier.locator + PARTS
-    version = f"{part.version}+{SkipReason.TOO_LARGE}" if (part.size or 0) > most_bytes else part.version
+def _included(_: str) -> None:
+    return None
+
+
+def _part_change(
+    carrier: Item, part: ListedPart, allowance: Allowance, why_not: Callable[[str], str | None]
+) -> Upsert | Skip | Failure:
+    container, reason = carrier.locator + PARTS, None
+    if why_not(part.path):
+        reason = SkipReason.EXCLUDED
+    elif (part.size or 0) > allowance.part_bytes:
+        reason = SkipReason.TOO_LARGE
+    version = f"{part.version}+{reason}" if reason else part.version
     item = Item(container + part.path, container, version, size=part.size, modified=part.modified)
-    if part.problem:
-        return Failure(item, ParseError(part.problem))
-    return Skip(item, SkipReason.TOO_LARGE) if version != part.version else Upsert(item)
+    if reason:
+        return Skip(item, reason)
+    return Failure(item, ParseError(part.problem)) if part.problem else Upsert(item)
 
 
 def _key(job: ClaimedJob) -> str:

@@ -350,7 +350,8 @@ class SourceSync:
             outcome = self._judged(error)
         message = self.permit.reason or None if error is None else redact(str(error))
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
-        self.progress.retrying, self.progress.quarantined = later[True], later[False]
+        self.progress.retrying = later[True]
+        self.progress.quarantined += later[False]
         self.progress.requests = self._requests()
         if isinstance(self._bench.connector, Unhurried):
             self.progress.away = len(self._ledger.sources.away(self.source.id))

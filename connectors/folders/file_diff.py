@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from catchment.content.parts.containers import kind_of_container
 from catchment.errors import ItemError, SkipReason, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, Upsert
 from connectors.folders.file import FileEntry, identity, item_error, opened, sha256, to_locator
@@ -32,12 +33,15 @@ class FileComparison:
     ) -> Iterator[Change]:
         """Yield the changes of the listed files. `deep`: also compare the contents of files that look unchanged."""
         container = folder.container
+        # What is inside of a file is selected by the rules of its folder, and read again when they change.
+        rules = f"{listing.layer.key}.{self._tree.max_bytes:x}"
         for file in map(FileEntry._make, listing.files):
             locator = to_locator(folder.child(file.name))
             old = known_items.get(locator)
             reason = self._skip_reason(file)
-            version = f"{file.fingerprint}+{reason}" if reason else file.fingerprint
-            if old and _is_unchanged(old, file.fingerprint, reason):
+            mark = reason or (rules if kind_of_container(file.name) else None)
+            version = f"{file.fingerprint}+{mark}" if mark else file.fingerprint
+            if old and _is_unchanged(old, file.fingerprint, mark):
                 if deep and not reason:
                     yield from self._compare_content(locator, container, file, old)
                     self._compared += 1
@@ -89,13 +93,14 @@ class FileComparison:
             yield Upsert(replace(item, version=version))
 
 
-def _is_unchanged(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool:
+def _is_unchanged(old: KnownItem, fingerprint: str, mark: str | None) -> bool:
     """Return whether a known item is unchanged.
 
-    A version is the fingerprint, followed by `+` and the skip reason or, after a deep comparison, a content hash.
+    A version is the fingerprint, followed by `+` and the skip reason, the rules for the files inside of it, or, after a deep
+    comparison, a content hash.
     """
     known, _, tail = old.version.partition("+")
-    return known == fingerprint and (tail == reason if reason else tail not in _SKIPPED)
+    return known == fingerprint and (tail == mark if mark else tail not in _SKIPPED)
 
 
 def _type_name(mode: int) -> str:

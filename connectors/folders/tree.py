@@ -6,9 +6,10 @@ Comparing is in `connectors.folders.diff`, listing in `connectors.folders.scan`,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 from catchment.content.parts.containers import MOST_BYTES, STREAMED, kind_of_container
@@ -21,10 +22,11 @@ from catchment.errors import (
     SourceInvalid,
     SourceUnavailable,
 )
-from catchment.model import Item, fingerprint
+from catchment.model import PARTS, Item, fingerprint
 from catchment.runtime.system.linux import birth_time
 from connectors.folders.file import FileEntry, is_at, missing_root, opened, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, UnknownRules
+from connectors.folders.patterns import parse_patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,27 @@ class FolderTree:
             if reason := layer.why_not(folder, folder=depth < len(parts) or (self.root / folder).is_dir()):
                 return reason
         return None
+
+    def why_not_inside(self, item: Item) -> Callable[[str], str | None]:
+        """Return a function that tells why a file inside of a listed file is excluded, by its address there.
+
+        Patterns see the file as a folder whose name ends with `!`. `include` selects files of folders only. Raises SourceError.
+        """
+        layer, folder, path = self.rules.top(), "", to_path(item.locator)
+        try:
+            for part in path.split("/"):
+                layer = layer.enter(folder, str(self.root / folder))
+                folder = f"{folder}/{part}" if folder else part
+        except OSError as error:
+            raise self.unavailable(error) from error
+        layer = replace(layer, include=parse_patterns(()))
+
+        def why_not(address: str) -> str | None:
+            steps = [*accumulate(address.split("/"), "{}/{}".format)]
+            reasons = (layer.why_not(f"{path}{PARTS}{step}", folder=step != address) for step in steps)
+            return next(filter(None, reasons), None)
+
+        return why_not
 
     def unavailable(self, error: OSError) -> SourceError:
         """Convert an error on the root itself to a SourceError with the remedy."""

@@ -22,10 +22,11 @@ class Papers:
         self.folder = folder
         self.ledger = Ledger.open(home.database_url)
         self.policy = Policy()
+        self.settings: dict[str, object] = {}
 
     @property
     def connector(self) -> LocalFiles:
-        return LocalFiles(LocalFilesSettings(root=self.folder))
+        return LocalFiles(LocalFilesSettings.model_validate({"root": self.folder} | self.settings))
 
     @property
     def source(self) -> Source:

@@ -78,10 +78,10 @@ def test_parts_of_all_kinds_and_levels_are_documents(papers: Papers) -> None:
         "a.zip!/t.tar.gz",
         "a.zip!/t.tar.gz!/in/deep.md",
         "a.zip!/m.mbox",
-        "a.zip!/m.mbox!/0001",
-        "a.zip!/m.mbox!/0001!/minutes.md",
-        "a.zip!/m.mbox!/0002",
-        "a.zip!/m.mbox!/0002!/minutes.md",
+        "a.zip!/m.mbox!/1@example.org.eml",
+        "a.zip!/m.mbox!/1@example.org.eml!/minutes.md",
+        "a.zip!/m.mbox!/1@example.org (2).eml",
+        "a.zip!/m.mbox!/1@example.org (2).eml!/minutes.md",
         "a.zip!/l.eml",
         "a.zip!/l.eml!/minutes.md",
         "letter.eml",
@@ -225,7 +225,7 @@ def test_a_message_in_a_mailbox_a_file_and_an_archive_is_one_hit(papers: Papers)
     (papers.folder / "letter.eml").write_bytes(LETTER)
     papers.sync()
     (hit,) = find_hits(papers.ledger, "minutes attached")
-    assert sorted(item for _, item in hit.places) == ["a.zip!/l.eml", "letter.eml", "m.mbox!/0001"]
+    assert sorted(item for _, item in hit.places) == ["a.zip!/l.eml", "letter.eml", "m.mbox!/1@example.org.eml"]
 
 
 def test_part_is_served_from_its_archive(papers: Papers) -> None:
@@ -264,3 +264,97 @@ def test_mails_of_a_folder_without_an_ending_have_their_attachments(papers: Pape
     (papers.folder / "cur" / "1767.M5P2.host:2,S").write_bytes(LETTER)
     papers.sync()
     assert "cur/1767.M5P2.host:2,S!/minutes.md" in papers.documents()
+
+
+def message(number: int) -> bytes:
+    head = f"From: ada@example.org\nSubject: Level {number}\nMessage-ID: <{number}@example.org>\n"
+    return f"From ada Tue Mar  3 10:0{number}:00 2026\n{head}\nThe level is {number}.\n\n".encode()
+
+
+def test_message_that_is_removed_from_a_mailbox_leaves_the_others_alone(papers: Papers) -> None:
+    mailbox = papers.folder / "mails.mbox"
+    mailbox.write_bytes(b"".join(message(number) for number in range(6)))
+    papers.sync()
+    before = numbers(papers)
+    mailbox.write_bytes(b"".join(message(number) for number in range(6) if number))
+    figures = papers.sync()
+    del before["mails.mbox!/0@example.org.eml"]
+    assert (numbers(papers), figures["succeeded"], figures["deleted"]) == (before, 1, 1)
+
+
+def test_archives_that_exchange_their_names_keep_their_parts(papers: Papers) -> None:
+    first, second = papers.folder / "1.zip", papers.folder / "2.zip"
+    first.write_bytes(zipped({"same.md": "of the first", "one.md": "1"}))
+    second.write_bytes(zipped({"same.md": "of the second", "two.md": "2"}))
+    papers.sync()
+    before = numbers(papers)
+    first.rename(papers.folder / "x")
+    second.rename(first)
+    (papers.folder / "x").rename(second)
+    papers.sync()
+    after = numbers(papers)
+    assert after["1.zip!/same.md"] == before["2.zip!/same.md"] and after["2.zip!/same.md"] == before["1.zip!/same.md"]
+    texts = papers.documents()
+    assert (texts["1.zip!/same.md"], texts["2.zip!/same.md"]) == ("of the second", "of the first")
+    assert {"1.zip!/two.md", "2.zip!/one.md"} < after.keys() and len(after) == 6
+    assert papers.prove(deep=True).findings == ()
+
+
+def test_repaired_archive_mends_its_parts(papers: Papers) -> None:
+    good = zipped({"a.md": "long enough to be damaged, word by word", "b.md": "b"})
+    damaged = bytearray(good)
+    damaged[good.index(b"a.md") + 8] ^= 0xFF
+    archive = papers.folder / "a.zip"
+    archive.write_bytes(bytes(damaged))
+    figures = papers.sync()
+    assert ("a.zip!/a.md" not in numbers(papers), figures["quarantined"]) == (True, 1)
+    archive.write_bytes(good)
+    papers.sync()
+    assert "a.zip!/a.md" in numbers(papers)
+    assert papers.ledger.quarantine.page("papers").rows == ()
+
+
+def test_dropped_deletions_of_parts_are_compared_again(papers: Papers) -> None:
+    files = {f"{number}.md": f"note {number}" for number in range(60)}
+    archive = papers.folder / "a.zip"
+    archive.write_bytes(zipped(files))
+    papers.sync()
+    archive.write_bytes(zipped({name: files[name] for name in list(files)[:5]}))
+    assert papers.sync()["held"] == 55
+    papers.ledger.intake.drop_hold(papers.source.id, "anna", "by mistake")
+    assert papers.sync()["held"] == 55
+    archive.write_bytes(zipped(files))
+    papers.sync()
+    assert not papers.ledger.intake.holds(papers.source.id) and len(numbers(papers)) == 61
+
+
+def test_files_inside_are_read_by_the_rules_of_their_folder(papers: Papers) -> None:
+    hidden = {".env": "SECRET=1", ".git/config": "[core]", "~$letter.docx": "", "x/desktop.ini": "[a]"}
+    (papers.folder / "a.zip").write_bytes(zipped({"one.md": "1", "log.txt": "2", "x/two.md": "3", **hidden}))
+    papers.settings = {"exclude": ["*.txt"], "include": ["*.zip"]}
+    papers.sync()
+    assert set(numbers(papers)) == {"a.zip", "a.zip!/one.md", "a.zip!/x/two.md"}
+    (left,) = papers.ledger.intake.find("log.txt")
+    assert (left.job_state, left.job_reason) == (JobState.SKIPPED, SkipReason.EXCLUDED)
+    papers.settings = {"exclude": ["/a.zip!/x/"]}
+    papers.sync()
+    assert set(numbers(papers)) == {"a.zip", "a.zip!/one.md", "a.zip!/log.txt"}
+
+
+def test_parts_follow_the_size_limit(papers: Papers) -> None:
+    inner = zipped({"deep.md": "deep", "random.bin": os.urandom(30_000)})
+    (papers.folder / "a.zip").write_bytes(zipped({"large.md": "word " * 5_000, "small.md": "s", "inner.zip": inner}))
+    for limit, names in ((0.02, 1), (1, 4), (0.02, 1)):
+        papers.settings = {"limits": {"max_mb": limit}}
+        papers.policy = Policy(limits=Limits(max_mb=limit))
+        papers.sync()
+        assert len([name for name in numbers(papers) if "!/" in name]) == names, limit
+
+
+def test_attachment_of_a_forwarded_message_is_one_part(papers: Papers) -> None:
+    (papers.folder / "fw.eml").write_bytes(
+        b"From: bob@example.org\r\nSubject: Fwd\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=o\r\n\r\n"
+        b"--o\r\n\r\nSee below.\r\n--o\r\nContent-Type: message/rfc822\r\n\r\n" + LETTER + b"--o--\r\n"
+    )
+    papers.sync()
+    assert len([name for name in numbers(papers) if name.endswith("minutes.md")]) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
 import zipfile
 import zlib
@@ -15,11 +14,8 @@ from typing import IO
 
 from catchment.content.normalize.decode import decode
 from catchment.content.parts.containers import Member
-from catchment.errors import ParseError, ResourceExhausted
+from catchment.errors import ParseError
 
-MOST_PARTS = 100_000
-_DIRECTORY_ENTRY = 46
-_END, _MOST_END = b"PK\x05\x06", 65_557
 _ENCRYPTED, _UTF8 = 0x1, 0x800
 _IS_ENCRYPTED = "encrypted; unpack it with its password"
 _DAMAGE = (
@@ -28,13 +24,7 @@ _DAMAGE = (
 
 
 def zip_members(file: IO[bytes]) -> Iterator[Member]:
-    """Yield the files of a zip file. Raises ParseError if it is damaged, ResourceExhausted if it has too many to list."""
-    file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_END))
-    tail = file.read()
-    end = tail.rfind(_END)
-    declared = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
-    if declared != 0xFFFFFFFF and declared // _DIRECTORY_ENTRY > 2 * MOST_PARTS:
-        raise too_many(MOST_PARTS)
+    """Yield the files of a zip file. Raises ParseError if it is damaged."""
     with readable():
         held = zipfile.ZipFile(file)
     infos = [info for info in held.infolist() if not info.is_dir()]
@@ -57,11 +47,6 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
         if info.isfile():
             modified = datetime.fromtimestamp(info.mtime, UTC) if 0 < info.mtime < 1 << 33 else None
             yield Member(info.name, info.size, modified, "", "", partial(_tar_content, held, info))
-
-
-def too_many(most: int) -> ResourceExhausted:
-    """Return the error for a container with too many parts."""
-    return ResourceExhausted(f"the file has more than {most:,} parts (a fixed limit); to have them read, unpack it")
 
 
 @contextmanager

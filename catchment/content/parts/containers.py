@@ -12,6 +12,7 @@ from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX
 from catchment.parser_pool import progress
+from catchment.settings import Limits
 
 ZIP, TAR = "application/zip", "application/x-tar"
 STREAMED = frozenset({ZIP, TAR, MAILBOX})
@@ -21,6 +22,22 @@ MOST_BYTES = 10 << 30
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _IN_MEMORY = 16 << 20
 _PIECE = 1 << 20
+
+
+class Allowance(NamedTuple):
+    """What may be inside of one item: bytes of each part, and at all levels together parts and bytes."""
+
+    part_bytes: int
+    parts: int
+    unpacked_bytes: int
+
+    @classmethod
+    def of(cls, limits: Limits) -> Allowance:
+        """Return the allowance of a source."""
+        return cls(limits.max_bytes, limits.max_parts, int(limits.unpacked_mb * 1_000_000))
+
+
+STANDARD = Allowance.of(Limits())
 
 
 class Member(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -10,15 +9,24 @@ from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import MAIL, MAILBOX
 from catchment.content.parts import archive_members, embedded, message_members
-from catchment.content.parts.containers import TAR, ZIP, Member, addressed, kind_of_container, sha256, spooled
+from catchment.content.parts.containers import (
+    TAR,
+    ZIP,
+    Allowance,
+    Member,
+    addressed,
+    kind_of_container,
+    sha256,
+    spooled,
+)
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
 from catchment.parser_pool import progress
 
 _MOST_DEPTH = 5
-_MOST_UNPACKED, _OF_MAILBOX = 2 << 30, 10 << 30
-_MOST_MESSAGES = 500_000
-_RATIO, _RATIO_FROM = 200, 10 << 20
+_OF_MAILBOX = 5
+"""The allowance of a mailbox, in budgets of an archive."""
+_TOO_DEEP = "…"
 _DEEP = f"an archive in more than {_MOST_DEPTH} others; unpack the outer ones"
 
 
@@ -32,19 +40,19 @@ class ListedPart(NamedTuple):
     problem: str
 
 
-def parts_of(file: IO[bytes], kind: str, most_bytes: int) -> Iterator[ListedPart]:
-    """Yield the parts of a container, outer ones before those inside them. `most_bytes`: of a container inside of another.
+def parts_of(file: IO[bytes], kind: str, allowance: Allowance) -> Iterator[ListedPart]:
+    """Yield the parts of a container, outer ones before those inside them.
 
-    Raises ParseError if it is damaged, and ResourceExhausted if it exceeds the budget: 100,000 parts and 2 GB unpacked, of a
-    mailbox 500,000 and 10 GB; and of an archive 200 times its size.
+    Raises ParseError if it is damaged, and ResourceExhausted if it exceeds its allowance.
     """
-    most = (_MOST_MESSAGES, _OF_MAILBOX) if kind == MAILBOX else (archive_members.MOST_PARTS, _MOST_UNPACKED)
-    yield from _Walk(file.seek(0, os.SEEK_END), *most, most_bytes).parts(file, kind, "", 1)
+    yield from _Walk(allowance, _OF_MAILBOX if kind == MAILBOX else 1).parts(file, kind, "", 1)
 
 
 def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawContent:
     """Return the content of a part. Raises ItemError: ParseError if it cannot be read, Vanished if it is not there."""
     address, _, rest = path.partition(PARTS)
+    if address == _TOO_DEEP:
+        raise ParseError(_DEEP)
     member = container.find(address)
     if rest:
         return read_part(container.inside(address, member, most_bytes), rest, most_bytes)
@@ -54,9 +62,7 @@ def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawConten
         data = content.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise Skipped(SkipReason.TOO_LARGE)
-    name = address.rpartition("/")[2]
-    name = f"{name}.eml" if container.kind == MAILBOX else name
-    return RawContent(data, name, media_type=member.media_type, modified=member.modified)
+    return RawContent(data, address.rpartition("/")[2], media_type=member.media_type, modified=member.modified)
 
 
 def listed(kind: str, parts: Iterable[ListedPart]) -> Document:
@@ -86,7 +92,7 @@ class OpenContainer:
     def inside(self, address: str, member: Member, most_bytes: int) -> OpenContainer:
         """Return a container inside of this one. It stays open until another one is asked for."""
         if self._inside is None or self._inside[0] != address:
-            kind = MAIL if self.kind == MAILBOX else kind_of_container(member.name) or ""
+            kind = MAIL if member.media_type == MAIL else kind_of_container(member.name) or ""
             with archive_members.readable(), member.open() as content:
                 copy = spooled(content, most_bytes)
             if copy is None or kind not in _READERS:
@@ -104,19 +110,19 @@ class OpenContainer:
 
 
 class _Walk:
-    """The listing of one item, and what it has used of its budget."""
+    """The listing of one item, and what it has used of its allowance."""
 
-    def __init__(self, size: int, most_parts: int, most_unpacked: int, most_bytes: int) -> None:
-        self._size, self._most_bytes = size, most_bytes
-        self._most_parts, self._most_unpacked = most_parts, most_unpacked
+    def __init__(self, allowance: Allowance, factor: int) -> None:
+        self._most_bytes = allowance.part_bytes
+        self._most_parts, self._most_unpacked = allowance.parts * factor, allowance.unpacked_bytes * factor
         self._listed = self._unpacked = 0
 
     def parts(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
         for address, member in addressed(_reader(kind)(file)):
             progress()
-            self._spend(member.size, kind)
+            self._spend(member.size)
             path, version, problem, copy = prefix + address, member.mark, member.problem, None
-            inner = MAIL if kind == MAILBOX else kind_of_container(member.name)
+            inner = MAIL if member.media_type == MAIL else kind_of_container(member.name)
             if not problem and (inner or not version):
                 try:
                     with archive_members.readable(), member.open() as content:
@@ -131,22 +137,23 @@ class _Walk:
 
     def _inside(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
         if depth > _MOST_DEPTH:
-            yield ListedPart(f"{prefix}…", "deep", None, None, _DEEP)
+            yield ListedPart(prefix + _TOO_DEEP, "deep", None, None, _DEEP)
             return
         # The job of a damaged container itself says what is wrong with it.
         with suppress(ParseError):
             yield from self.parts(file, kind, prefix, depth)
 
-    def _spend(self, size: int, kind: str) -> None:
+    def _spend(self, size: int) -> None:
         self._listed += 1
         self._unpacked += size
         if self._listed > self._most_parts:
-            raise archive_members.too_many(self._most_parts)
-        is_bomb = kind in (ZIP, TAR) and self._unpacked > max(_RATIO_FROM, _RATIO * self._size)
-        if is_bomb or self._unpacked > self._most_unpacked:
             raise ResourceExhausted(
-                f"the file unpacks to more than {_RATIO} times its size or to more than {self._most_unpacked >> 30} GB "
-                "(fixed limits); if you trust it, unpack it"
+                f"more than {self._most_parts:,} files inside; unpack it, or raise limits.max_parts"
+            )
+        if self._unpacked > self._most_unpacked:
+            most = f"{self._most_unpacked // 1_000_000:,} MB"
+            raise ResourceExhausted(
+                f"unpacks to more than {most}; if you trust it, raise limits.unpacked_mb or unpack it"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import IO
 
+from catchment.content.normalize.formats import MAIL
 from catchment.content.normalize.mail.attachments import attachments
 from catchment.content.normalize.mail.message_files import message_of, without_quoting
 from catchment.content.parts.containers import Member
@@ -16,19 +18,30 @@ from catchment.errors import SkipReason
 
 _PIECE = 8 << 20
 _LONGEST_LINE = 1_000
+_LONGEST_HEAD = 64 << 10
+_MESSAGE_ID = re.compile(rb"^Message-ID:\s*<?([^<>\s]{1,200})", re.MULTILINE | re.IGNORECASE)
 _SEPARATOR = re.compile(rb"^From (?>[^\n]{0,900}\d\d:\d\d[^\n]{0,90}\n)(?=[!-9;-~]+:)", re.MULTILINE)
 
 
 def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
-    """Yield the messages of a mailbox, numbered from 1. Needs the memory of one message, whatever the file's size."""
-    for number, ((_, start), (stop, _)) in enumerate(pairwise(_separators(file)), 1):
-        yield Member(f"{number:04}", stop - start, None, "", "", partial(_message, file, start, stop), "message/rfc822")
+    """Yield the messages of a mailbox, by their Message-ID. Needs the memory of one message, whatever the file's size."""
+    for (_, start), (stop, _) in pairwise(_separators(file)):
+        file.seek(start)
+        head = file.read(min(stop - start, _LONGEST_HEAD))
+        own_name = _MESSAGE_ID.search(head.partition(b"\n\n")[0].replace(b"\r", b""))
+        name = own_name[1].decode("utf-8", "replace") if own_name else hashlib.sha256(head).hexdigest()[:16]
+        content = partial(_message, file, start, stop)
+        yield Member(f"{name}.eml", stop - start, None, "", "", content, MAIL)
 
 
 def attached_members(file: IO[bytes]) -> Iterator[Member]:
     """Yield the files in a message. Raises ParseError if parts nest more than 100 deep."""
     file.seek(0)
+    inside = "."
     for each in attachments(message_of(file.read())):
+        if each.part.startswith(inside):  # of an attached message, which has its own parts
+            continue
+        inside = f"{each.part}." if each.media_type == MAIL else inside
         problem = "larger than 50 MB" if each.skipped is SkipReason.TOO_LARGE else ""
         content = partial(io.BytesIO, each.data)
         yield Member(each.name, each.size, None, each.content_hash[:32], problem, content, each.media_type)

@@ -18,6 +18,7 @@ from catchment.ledger.db.row_records import record
 from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.endings import end
+from catchment.ledger.jobs.repeats import repeat
 from catchment.ledger.library import withdraw
 from catchment.ledger.library.before_images import kept_from
 from catchment.ledger.library.mail_relations import shown_title
@@ -304,8 +305,21 @@ def _keep(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str,
     values = {"state": "present", "version": "", "gone_at": None}
     writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(values))
     writing.execute(delete(marks).where(marks.c.source_id == source_id))
+    _list_again(writing, among(writing, items.c.id, item_ids), source_id, actor)
     for item_id in item_ids:
         writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
+
+
+def _list_again(writing: Writing, parts: ColumnElement[bool], source_id: int, actor: str) -> None:
+    """Have the files read again that these parts are in: only reading them tells whether the parts are there."""
+    inside = select(items.c.container).where(parts, items.c.container.endswith(PARTS)).distinct()
+    carriers = {container.removesuffix(PARTS) for container in writing.execute(inside).scalars()}
+    statement = (
+        select(items.c.id, items.c.version, jobs.c.id.label("job"))
+        .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        .where(items.c.source_id == source_id, among(writing, items.c.locator, carriers))
+    )
+    repeat(writing, source_id, writing.execute(statement).all(), "deletions inside dropped", actor, None, None)
 
 
 def _held_item(row: AnyRow) -> HeldItem:

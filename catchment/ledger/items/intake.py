@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sqlalchemy import delete, select
 
 from catchment.errors import SkipReason
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Writing, among, as_map
-from catchment.ledger.db.job_states import SKIPPED, in_parts
+from catchment.ledger.db.job_states import QUARANTINED, SKIPPED, in_parts
 from catchment.ledger.db.schema import items, jobs, syncs
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items.deletion_guard import Deletions
@@ -58,9 +58,12 @@ class Intake(Deletions, ItemLookup):
             return counts
 
     def record_parts(
-        self, source_id: int, carrier: Item, parts: Sequence[Upsert | Skip | Failure]
+        self, source_id: int, carrier: Item, parts: Sequence[Upsert | Skip | Failure], content_hash: str
     ) -> IntakeCounts | None:
         """Record all parts of an item, for the open sync of its source. Former parts that are not among them are missing.
+
+        `content_hash`: of the item. A part in quarantine is tried again when it changes, because the check sum in an archive
+        may be right while the data is damaged.
 
         Idempotent, in transactions that do not block other writers for long. None if the sync was closed meanwhile.
         """
@@ -71,8 +74,11 @@ class Intake(Deletions, ItemLookup):
             inside = among(reading, items.c.container, [carrier.locator + PARTS])
             known = select(items.c.locator).where(items.c.source_id == source_id, inside, items.c.state == "present")
             gone = {*reading.execute(known).scalars()} - {part.item.locator for part in parts}
+            current = (jobs.c.item_id == items.c.id) & jobs.c.current & (jobs.c.state == QUARANTINED.value)
+            failed = {*reading.execute(known.join(jobs, current)).scalars()}
+        again = [_anew(part, content_hash) if part.item.locator in failed else part for part in parts]
         counts: Counter[str] = Counter()
-        for changes in in_parts([*map(Tombstone, sorted(gone)), *parts], _PARTS_AT_ONCE):
+        for changes in in_parts([*map(Tombstone, sorted(gone)), *again], _PARTS_AT_ONCE):
             counts.update(asdict(self.record(sync_id, changes, {})))
         return IntakeCounts(**counts)
 
@@ -92,6 +98,11 @@ class Intake(Deletions, ItemLookup):
             .where(jobs.c.state == SKIPPED.value, jobs.c.reason == SkipReason.EXCLUDED.value)
         )
         return list(self._store.execute(statement).scalars())
+
+
+def _anew(part: Upsert | Skip | Failure, content_hash: str) -> Upsert | Skip | Failure:
+    version = f"{part.item.version}+{content_hash[:16]}"
+    return replace(part, item=replace(part.item, version=version)) if isinstance(part, Upsert) else part
 
 
 def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:

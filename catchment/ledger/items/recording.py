@@ -79,7 +79,11 @@ class Recording:
         of_source = self._of_source
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
         places = {*latest, *origins.values()}
-        tombstones = {locator: c for locator, c in latest.items() if isinstance(c, Tombstone)}
+        # Of items that exchange places, each leaves its own before it enters that of the other.
+        left = {*origins.values()}
+        tombstones = {
+            c.locator: c for c in changes if isinstance(c, Tombstone) and (c.locator in left or latest[c.locator] is c)
+        }
         lost = self._load(of_source & (items.c.state == "present"), items.c.locator, tombstones)
         self._bury([(recorded, tombstones[recorded.locator].versioned) for recorded in lost])
         recorded = {
@@ -87,11 +91,12 @@ class Recording:
         }
         self._counts["unchanged"] += sum(locator not in recorded for locator in tombstones)
         present = [c for c in latest.values() if not isinstance(c, Tombstone)]
-        moved_in = {
-            new: recorded.pop(old)
-            for new, old in origins.items()
-            if new not in recorded and _is_missing(recorded.get(old))
-        }
+        moves = {old: new for new, old in origins.items() if _is_missing(recorded.get(old))}
+        while occupied := [old for old, new in moves.items() if new in recorded and new not in moves]:
+            for old in occupied:
+                del moves[old]
+        moved_in = {new: recorded.pop(old) for old, new in moves.items()}
+        vacate(self._writing, [mover.id for mover in moved_in.values() if mover.locator in moved_in])
         unknown = [c.item for c in present if c.item.locator not in recorded and c.item.locator not in moved_in]
         other = [c.item for c in present if (r := recorded.get(c.item.locator)) and r.identity != c.item.identity]
         missing = self._missing(
@@ -157,7 +162,8 @@ class Recording:
             return []
         numbers = among(self._writing, items.c.id, [recorded.id for recorded, _ in old.values()])
         gone_at = as_map(self._writing.execute(select(items.c.id, items.c.gone_at).where(numbers)))
-        changes: list[Tombstone | Upsert | Skip] = []
+        gone: list[Tombstone] = []
+        changes: list[Upsert | Skip] = []
         inside = self._of_source & among(self._writing, items.c.container, old)
         for row in self._writing.execute(select(items).where(inside)).all():
             recorded, change = old[row.container]
@@ -172,8 +178,9 @@ class Recording:
             elif locator == row.locator:
                 changes.append(Upsert(item))
             else:
-                changes += Tombstone(row.locator), Upsert(item, came_from=row.locator)
-        return changes
+                gone.append(Tombstone(row.locator))
+                changes.append(Upsert(item, came_from=row.locator))
+        return [*gone, *changes]
 
     # Rules
 
