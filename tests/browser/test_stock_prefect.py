@@ -18,7 +18,7 @@ def test_stock_server_shows_the_source_its_runs_and_the_automations(browser: Bro
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
         for path, texts in {
             "deployments": ("example", "sync-obsidian", "Every 1 day"),
-            "runs": ("example: 87 added or updated, 1 skipped, 1 quarantined", "Completed", "Cancelled"),
+            "runs": ("example: 88 added or updated, 1 skipped, 1 quarantined", "Completed", "Cancelled"),
             "artifacts": ("example-summary", "example-quarantine"),
             "automations": ("Tell me what Catchment needs", "Pause a source while its deletions are held"),
         }.items():
