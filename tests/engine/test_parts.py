@@ -358,3 +358,25 @@ def test_attachment_of_a_forwarded_message_is_one_part(papers: Papers) -> None:
     )
     papers.sync()
     assert len([name for name in numbers(papers) if name.endswith("minutes.md")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [
+        *(
+            ("cp437", name)
+            for name in ("Münch_äöü Straße.md", "Précis élève.md", "Übung.md", "naïve façade.md", "Año.md")
+        ),
+        *(("cp850", name) for name in ("Münch_äöü Straße.md", "Précis élève.md", "Übung.md", "Größe der Bäume.md")),
+        *(("cp1252", name) for name in ("Münch_äöü Straße.md", "Précis élève.md", "Übung.md", "Größe der Bäume.md")),
+        ("shift_jis", "日本語のファイル.md"),
+        ("cp866", "Привет мир.md"),
+        ("utf-8", "Précis 日本.md"),
+    ],
+)
+def test_names_in_old_code_pages_are_read(papers: Papers, encoding: str, name: str) -> None:
+    raw = name.encode(encoding)
+    data = zipped({"x" * len(raw): "words"}).replace(b"x" * len(raw), raw)
+    (papers.folder / "a.zip").write_bytes(data)
+    papers.sync()
+    assert f"a.zip!/{name}" in numbers(papers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 import zipfile
 import zlib
@@ -17,6 +18,9 @@ from catchment.content.parts.containers import Member
 from catchment.errors import ParseError
 
 _ENCRYPTED, _UTF8 = 0x1, 0x800
+_UNSURE = 0.1
+_DOS_LETTERS = re.compile(rb"[\x80-\xa7]")
+"""Bytes that are letters with accents in the code pages of DOS, in which Windows names files in archives; in cp1252 signs."""
 _IS_ENCRYPTED = "encrypted; unpack it with its password"
 _DAMAGE = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, EOFError, NotImplementedError, OSError, RuntimeError
@@ -67,7 +71,13 @@ def _names(infos: Sequence[zipfile.ZipInfo]) -> Sequence[str]:
     raw = [info.orig_filename.encode("cp437", "replace") for info in infos if not info.flag_bits & _UTF8]
     if not raw or all(map(bytes.isascii, raw)):
         return [info.filename for info in infos]
-    decoded = iter(decode(b"\n".join(name.replace(b"\n", b"_") for name in raw)).text.split("\n"))
+    names = b"\n".join(name.replace(b"\n", b"_") for name in raw)
+    guess = decode(names)
+    if guess.properties.get("encoding-confidence", 1) < _UNSURE:
+        text = names.decode("cp850" if _DOS_LETTERS.search(names) else "cp1252", "replace")
+    else:
+        text = guess.text
+    decoded = iter(text.split("\n"))
     return [info.filename if info.flag_bits & _UTF8 else next(decoded, info.filename) for info in infos]
 
 
