@@ -84,7 +84,7 @@ class Read:
     content from another item) or `hashed` (not decided yet). `normalizer` names the code version and the media type, because
     the same bytes of another type give another document. `title` is from the source, else from the content; if it is empty,
     `name` serves as the title. `document` and `extraction` are encoded; only a short document has its extraction already.
-    `seconds`: the time of reading and parsing. `parts`: of a container, unless it is unchanged.
+    `seconds`: the time of reading and parsing. `parts`: of a container; None of an unchanged message.
     """
 
     content_hash: str

@@ -25,7 +25,7 @@ from catchment.errors import (
 from catchment.model import PARTS, Item, fingerprint
 from catchment.runtime.system.linux import birth_time
 from connectors.folders.file import FileEntry, is_at, missing_root, opened, to_locator, to_path
-from connectors.folders.ignore import IgnoreRules, UnknownRules
+from connectors.folders.ignore import IgnoreRules, Layer, UnknownRules
 from connectors.folders.patterns import parse_patterns
 
 
@@ -76,9 +76,9 @@ class FolderTree:
 
     def fits(self, file: FileEntry) -> bool:
         """Return whether a file is small enough to be read. Of a container, each part is."""
-        return file.size <= (
-            max(self.max_bytes, MOST_BYTES) if kind_of_container(file.name) in STREAMED else self.max_bytes
-        )
+        if file.size <= self.max_bytes:
+            return True
+        return file.size <= MOST_BYTES and kind_of_container(file.name) in STREAMED
 
     @contextmanager
     def opened(self, item: Item) -> Iterator[tuple[int, FileEntry]]:
@@ -99,12 +99,8 @@ class FolderTree:
 
         Raises OSError if an ignore file, or a folder above the path, cannot be read.
         """
-        layer, folder = self.rules.top(), ""
-        parts = path.split("/")
-        for depth, part in enumerate(parts, 1):
-            layer = layer.enter(folder, str(self.root / folder))
-            folder = f"{folder}/{part}" if folder else part
-            if reason := layer.why_not(folder, folder=depth < len(parts) or (self.root / folder).is_dir()):
+        for depth, (layer, step) in enumerate(self._steps(path)):
+            if reason := layer.why_not(step, folder=depth < path.count("/") or (self.root / step).is_dir()):
                 return reason
         return None
 
@@ -113,11 +109,9 @@ class FolderTree:
 
         Patterns see the file as a folder whose name ends with `!`. `include` selects files of folders only. Raises SourceError.
         """
-        layer, folder, path = self.rules.top(), "", to_path(item.locator)
+        path = to_path(item.locator)
         try:
-            for part in path.split("/"):
-                layer = layer.enter(folder, str(self.root / folder))
-                folder = f"{folder}/{part}" if folder else part
+            *_, (layer, _) = self._steps(path)
         except OSError as error:
             raise self.unavailable(error) from error
         layer = replace(layer, include=parse_patterns(()))
@@ -128,6 +122,14 @@ class FolderTree:
             return next(filter(None, reasons), None)
 
         return why_not
+
+    def _steps(self, path: str) -> Iterator[tuple[Layer, str]]:
+        """Yield the folders above a path and the path itself, each with the rules that apply to it. Raises OSError."""
+        layer, step = self.rules.top(), ""
+        for name in path.split("/"):
+            layer = layer.enter(step, str(self.root / step))
+            step = f"{step}/{name}" if step else name
+            yield layer, step
 
     def unavailable(self, error: OSError) -> SourceError:
         """Convert an error on the root itself to a SourceError with the remedy."""

@@ -60,6 +60,11 @@ class Member(NamedTuple):
     open: Callable[[], IO[bytes]]
     media_type: str | None = None
 
+    @property
+    def kind(self) -> str | None:
+        """The media type, if it is a container itself."""
+        return MAIL if self.media_type == MAIL else kind_of_container(self.name)
+
 
 def kind_of_container(name: str) -> str | None:
     """Return the media type of a container by its file name; None if the file has no parts."""

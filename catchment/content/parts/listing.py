@@ -15,7 +15,6 @@ from catchment.content.parts.containers import (
     Allowance,
     Member,
     addressed,
-    kind_of_container,
     sha256,
     spooled,
 )
@@ -25,7 +24,7 @@ from catchment.parser_pool import progress
 
 _MOST_DEPTH = 5
 _OF_MAILBOX = 5
-"""The allowance of a mailbox, in budgets of an archive."""
+"""The allowance of a mailbox, in those of an archive."""
 _TOO_DEEP = "…"
 _DEEP = f"an archive in more than {_MOST_DEPTH} others; unpack the outer ones"
 
@@ -92,10 +91,9 @@ class OpenContainer:
     def inside(self, address: str, member: Member, most_bytes: int) -> OpenContainer:
         """Return a container inside of this one. It stays open until another one is asked for."""
         if self._inside is None or self._inside[0] != address:
-            kind = MAIL if member.media_type == MAIL else kind_of_container(member.name) or ""
             with archive_members.readable(), member.open() as content:
                 copy = spooled(content, most_bytes)
-            if copy is None or kind not in _READERS:
+            if copy is None or (kind := member.kind) is None:
                 raise Skipped(SkipReason.TOO_LARGE)
             if self._inside is not None:
                 self._inside[1].close()
@@ -122,7 +120,7 @@ class _Walk:
             progress()
             self._spend(member.size)
             path, version, problem, copy = prefix + address, member.mark, member.problem, None
-            inner = MAIL if member.media_type == MAIL else kind_of_container(member.name)
+            inner = member.kind
             if not problem and (inner or not version):
                 try:
                     with archive_members.readable(), member.open() as content:
