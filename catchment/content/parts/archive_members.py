@@ -67,7 +67,7 @@ def _tar_content(held: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _names(infos: Sequence[zipfile.ZipInfo]) -> Sequence[str]:
-    """Return the names, of which those that do not say that they are UTF-8 are decoded together."""
+    """Return the names. Those without the flag for UTF-8 are decoded together."""
     raw = [info.orig_filename.encode("cp437", "replace") for info in infos if not info.flag_bits & _UTF8]
     if not raw or all(map(bytes.isascii, raw)):
         return [info.filename for info in infos]

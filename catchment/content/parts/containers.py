@@ -1,4 +1,4 @@
-"""What the formats of containers have in common: their members, and which files are containers, by name."""
+"""The members of all formats of containers, their addresses, and the file names of containers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PIECE = 1 << 20
 
 
 class Allowance(NamedTuple):
-    """What may be inside of one item: bytes of each part, and at all levels together parts and bytes."""
+    """The limits for the parts of one item: bytes of each part, and parts and bytes of all levels together."""
 
     part_bytes: int
     parts: int

@@ -16,7 +16,7 @@ from catchment.errors import ParseError
 PDF = "application/pdf"
 OFFICE = "application/vnd.openxmlformats-officedocument."
 NOT_READ = ("embedded files not read: ", "attached files not read: ")
-"""How the warnings begin that tell of such files."""
+"""The beginnings of the warnings about such files."""
 _PACKAGED = "\x01Ole10Native"
 
 
@@ -55,7 +55,7 @@ def _unwrapped(member: Member) -> Member:
             if not held.exists(_PACKAGED):
                 return member._replace(name=name)
             own_name, data = _packaged(held.openstream(_PACKAGED).read())
-    except Exception:  # noqa: BLE001 - olefile raises arbitrary errors for damaged files; the part itself tells of them
+    except Exception:  # noqa: BLE001 - olefile raises arbitrary errors for damaged files; the part itself reports them
         return member._replace(name=name)
     return Member(own_name or name, len(data), member.modified, "", "", partial(io.BytesIO, data))
 

@@ -108,7 +108,7 @@ class OpenContainer:
 
 
 class _Walk:
-    """The listing of one item, and what it has used of its allowance."""
+    """The listing of one item, with the used share of its allowance."""
 
     def __init__(self, allowance: Allowance, factor: int) -> None:
         self._most_bytes = allowance.part_bytes
@@ -137,7 +137,7 @@ class _Walk:
         if depth > _MOST_DEPTH:
             yield ListedPart(prefix + _TOO_DEEP, "deep", None, None, _DEEP)
             return
-        # The job of a damaged container itself says what is wrong with it.
+        # A damaged container has a job of its own, which reports the damage.
         with suppress(ParseError):
             yield from self.parts(file, kind, prefix, depth)
 
