@@ -19,7 +19,8 @@ import orjson
 
 from catchment import __version__
 from catchment.content.cache import Cache
-from catchment.contracts import Connector, Unhurried
+from catchment.content.parts.containers import STREAMED, kind_of_container
+from catchment.contracts import Connector, Known, Unhurried
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, PlannedAction, Source, Step
 from catchment.model import PARTS, Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
@@ -219,9 +220,9 @@ def _rehearsed(
         # An ordinary look at a page changes its attributes, and with the same version nothing in the library.
         unseen = {PlannedAction.RELABEL} if isinstance(connector, Unhurried) and not deep else {}
         # The parts of a container follow it.
-        steps = tuple(
-            step for step in scratch.steps(sync.id) if step.action not in unseen and not step.container.endswith(PARTS)
-        )
+        planned = [step for step in scratch.steps(sync.id) if not step.container.endswith(PARTS)]
+        known = ledger.intake.known(source.id)
+        steps = tuple(_with_parts(step, known) for step in planned if step.action not in unseen)
     heartbeat.report("listing", 1)
     reports = frozenset(filter(None, map(_report, recorder.changes)))
     return Plan(
@@ -266,6 +267,14 @@ def load_plan(home: Home, name: str, source: str) -> Plan:
     if plan.source != source:
         raise BadInput(f"plan: made for {plan.source}; make one with `catchment plan {source} --out FILE`")
     return plan
+
+
+def _with_parts(step: Step, known: Known) -> Step:
+    """Return a step on a container with how many files are inside of it, as far as that is known."""
+    if not step.reads or step.why or kind_of_container(step.item) not in STREAMED:
+        return step
+    number = len(known.within(step.item + PARTS))
+    return replace(step, why=f"{number:,} files inside until now" if number else "files inside: unknown until read")
 
 
 def _report(change: Change) -> ReportedChange | None:

@@ -182,7 +182,10 @@ def test_encrypted_damaged_and_large_parts_have_a_reason_of_their_own(papers: Pa
 def test_plan_counts_an_archive_as_one(papers: Papers) -> None:
     archive = papers.folder / "a.zip"
     archive.write_bytes(zipped({"one.md": "1", "two.md": "2"}))
-    assert [step.item for step in papers.plan().steps] == ["a.zip"]
+    assert [(step.item, step.why) for step in papers.plan().steps] == [("a.zip", "files inside: unknown until read")]
+    papers.sync()
+    os.utime(archive, (9, 9))
+    assert [(step.item, step.why) for step in papers.plan().steps] == [("a.zip", "2 files inside until now")]
     papers.sync()
     archive.rename(papers.folder / "b.zip")
     assert [step.item for step in papers.plan().steps] == ["b.zip"]

@@ -42,7 +42,7 @@ class Step:
     Attributes:
         reads: True if the content is read; `size` is its size in bytes, if known.
         was: Previous locator of a moved item.
-        why: Reason for a skip, a failure or a hold.
+        why: Reason for a skip, a failure or a hold; what is known of the files inside.
     """
 
     action: PlannedAction
