@@ -17,7 +17,7 @@ from assistant.sharing import Sharing
 from assistant.untrusted import short
 from catchment.content import copies_in_memory
 from catchment.errors import NoConsent, NotFound, PageSilent, ReadOnly, Refused
-from catchment.model import PART, JobState
+from catchment.model import PART, JobState, outer_files
 from catchment.runtime.home import Home
 from catchment.views import resolver
 
@@ -269,7 +269,7 @@ class AssistantLibrary:
     def _address(self, entry: SourceEntry, document: int, item: str, url: object) -> str | None:
         """Return the address of a document on the web, in Obsidian, in its folder, or on the page if Catchment runs.
 
-        In a folder, that of an attachment is its message.
+        In a folder, that of an attachment is its message, and that of a file inside of another the outer file.
         """
         from catchment.runtime.web_process import WebAddress
         from connectors.folders.file import to_path
@@ -277,7 +277,8 @@ class AssistantLibrary:
         if isinstance(url, str) and urlsplit(url).scheme in ("http", "https"):
             address = url
         elif (root := getattr(entry.settings, "root", None)) is not None:
-            file = Path(root).absolute() / to_path(item.partition(PART)[0])
+            places = [Path(root).absolute() / to_path(name) for name in (*outer_files(item), item.partition(PART)[0])]
+            file = next(filter(Path.is_file, places[:-1]), places[-1])
             is_note = entry.kind == "obsidian" and file.suffix == ".md"
             address = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if is_note else file.as_uri()
         else:

@@ -449,6 +449,12 @@ CONTAINERS = frozenset({"application/zip", "application/x-tar", "application/mbo
 """The media types of files whose only text is the list of the files inside."""
 
 
+def outer_files(locator: str) -> list[str]:
+    """Return the locators of what an item may be inside of, outermost first; also of folders whose names end with `!`."""
+    steps = locator.split(PARTS)
+    return [PARTS.join(steps[:number]) for number in range(1, len(steps))]
+
+
 def holder_of(locator: str) -> str:
     """Return the locator of the container or message that an item is inside of or attached to; "" for another item."""
     return locator.rpartition(PARTS)[0] or locator.rpartition(PART)[0]

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from catchment.errors import CatchmentError, NotFound, Refused
-from catchment.model import PARTS
+from catchment.model import outer_files
 from console import render, session
 from console.library.documents import Document, named
 
@@ -78,8 +78,7 @@ def _address(shown: Shown) -> str:
 def _file_address(shown: Shown, root: Path, *, is_vault: bool) -> str:
     from connectors.folders.file import to_path
 
-    outer = shown.item.partition(PARTS)[0]
-    if outer != shown.item and (root / to_path(outer)).is_file():
+    if outer := next((outer for outer in outer_files(shown.item) if (root / to_path(outer)).is_file()), None):
         raise NotFound(f"{shown.item}: inside of {outer}; read it with `catchment show {shown.document}`")
     path = PurePosixPath(to_path(shown.item))
     file = root / path

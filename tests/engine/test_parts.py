@@ -383,3 +383,16 @@ def test_names_in_old_code_pages_are_read(papers: Papers, encoding: str, name: s
     (papers.folder / "a.zip").write_bytes(data)
     papers.sync()
     assert f"a.zip!/{name}" in numbers(papers)
+
+
+def test_parts_are_listed_in_a_folder_whose_name_ends_like_an_archive(papers: Papers) -> None:
+    folder = papers.folder / "Important!"
+    folder.mkdir()
+    (folder / "a.zip").write_bytes(zipped({"one.md": "1"}))
+    (folder / "note.md").write_text("words")
+    assert [step.item for step in papers.plan().steps] == ["Important!/a.zip", "Important!/note.md"]
+    papers.sync()
+    known = numbers(papers)
+    (inside,) = papers.ledger.library.document(known["Important!/a.zip"]).attached
+    assert (inside.name, inside.document) == ("one.md", known["Important!/a.zip!/one.md"])
+    assert papers.ledger.library.document(known["Important!/note.md"]).carrier is None

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.schema import contents, documents, items, jobs, mails, quarantine, sources
 from catchment.ledger.library.conversation_index import MAIL
-from catchment.model import CONTAINERS, PART, PARTS, Document, JobState, holder_of
+from catchment.model import CONTAINERS, PART, PARTS, Document, JobState, holder_of, outer_files
 from catchment.records.rows import Attached, ConversationMessage
 
 _MOST = 1_000
@@ -96,7 +96,7 @@ def _parts(reading: Reading, source_id: int, locator: str) -> tuple[Attached, ..
         .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
         .outerjoin(contents, contents.c.id == documents.c.content_id)
         .where(items.c.source_id == source_id, items.c.state == "present", is_inside)
-        .where(among(reading, items.c.container, [locator.partition(PARTS)[0] + PARTS]))
+        .where(among(reading, items.c.container, [outer + PARTS for outer in (*outer_files(locator), locator)]))
         .order_by(items.c.id)
         .limit(_MOST)
     )
