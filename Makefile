@@ -117,7 +117,7 @@ wheel: setup     ## the wheel, and the tested versions of what it needs as const
 
 wheelhouse: wheel ## dist/wheelhouse: all that an installation without a network needs, for this Python and system
 	mkdir -p build && cp requirements.lock build/runtime.lock
-	$(BIN)/uv pip compile --quiet $(LOCK) $(addprefix --extra ,postgres otel graph parquet) -o build/runtime.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet $(LOCK) $(addprefix --extra ,postgres otel graph parquet archives) -o build/runtime.lock pyproject.toml
 	rm -rf dist/wheelhouse
 	$(PIP) wheel --no-deps --require-hashes -r build/runtime.lock -w dist/wheelhouse
 	cp dist/*.whl dist/wheelhouse

@@ -445,7 +445,8 @@ PART = ";PART="
 """Separates the locator of a message from the part number of its attachment."""
 
 
-CONTAINERS = frozenset({"application/zip", "application/x-tar", "application/mbox"})
+_ARCHIVES = "zip", "x-tar", "mbox", "x-7z-compressed", "vnd.rar", "zstd", "x-lzip", "vnd.ms-cab-compressed", "x-cpio"
+CONTAINERS = frozenset(f"application/{kind}" for kind in _ARCHIVES)
 """The media types of files whose only text is the list of the files inside."""
 
 

@@ -21,12 +21,12 @@ from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
 from catchment.content.normalize.formats import MAIL, SOURCE_TEXT
 from catchment.content.parts import embedded
-from catchment.content.parts.containers import STANDARD, STREAMED, Allowance, kind_of_container, sha256
+from catchment.content.parts.containers import LIBARCHIVE, STANDARD, Allowance, kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, listed, parts_of
 from catchment.content.parts.open_files import read_again
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector, Openable
-from catchment.model import PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
+from catchment.model import CONTAINERS, PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
 
 CODE = f"{NORMALIZER}.{EXTRACTOR}"
 """The version of the code that makes documents and extractions."""
@@ -64,7 +64,7 @@ class ReadTask:
         The attachments of a message in a mailbox are items of their own.
         """
         kind = kind_of_container(self.name) if self.carrier is None else None
-        return kind in STREAMED or (kind == MAIL and isinstance(_connector(self.connector), Openable))
+        return kind in CONTAINERS or (kind == MAIL and isinstance(_connector(self.connector), Openable))
 
 
 SHORT = 32 * 1024
@@ -157,7 +157,7 @@ def read(task: ReadTask) -> bytes:
     its parser may crash, which must leave the document.
     """
     start = time.perf_counter()
-    if task.has_parts and kind_of_container(task.name) in STREAMED:
+    if task.has_parts and kind_of_container(task.name) in CONTAINERS:
         return replace(_read_container(task), seconds=time.perf_counter() - start).encode()
     raw = _fetch(task)
     content_hash = _hash(raw)
@@ -166,7 +166,10 @@ def read(task: ReadTask) -> bytes:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return as_known.encode()
-    document = masked(normalize(raw, task.recognized))
+    if kind := _by_libarchive(raw):  # in another archive
+        document = masked(listed(kind, parts_of(BytesIO(raw.data), kind, task.allowance)))
+    else:
+        document = masked(normalize(raw, task.recognized))
     parts = None
     if task.has_parts or (task.carrier is None and _has_files(task, document)):
         parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.allowance))
@@ -195,7 +198,7 @@ def _read_container(task: ReadTask) -> Read:
         kind = kind_of_container(raw.name) or ""
         content_hash = sha256(file)
         parts = tuple(parts_of(file, kind, task.allowance))
-        as_known = _read(task, raw, content_hash, None, kind)
+        as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return replace(as_known, parts=parts)
     return replace(_read(task, raw, content_hash, masked(listed(kind, parts))), parts=parts)
@@ -258,7 +261,7 @@ def _hash(raw: RawContent) -> str:
 
 def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None, kind: str = "") -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
-    kind = kind or kind_of(raw) if document is None else document.media_type
+    kind = kind or _by_libarchive(raw) or kind_of(raw) if document is None else document.media_type
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
     normalizer = f"{CODE} {kind}{charset}{_mark(task.recognized)}"
     titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name
@@ -273,6 +276,11 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
         metadata,
         encode_document(document) if document else None,
     )
+
+
+def _by_libarchive(raw: RawContent) -> str:
+    kind = kind_of_container(raw.name) or ""
+    return kind if kind in LIBARCHIVE.values() else ""
 
 
 def _mark(recognized: Mapping[int, PageText]) -> str:

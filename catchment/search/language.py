@@ -33,7 +33,7 @@ _PATTERNS = {
     "text": "text/plain text/vcard text/vtt %/x-subrip %/x-webloc %/opml+xml %/x-bib% %/x-res% %/gpx+xml %/vnd.google-earth%",
     "canvas": "%/x-jsoncanvas",
     "calendar": "text/calendar",
-    "archive": "%/zip %/x-tar %/gzip",
+    "archive": "%/zip %/x-tar %/gzip %/x-7z% %/vnd.rar %/zstd %/x-lzip %/vnd.ms-cab% %/x-cpio",
     **{kind: kind for kind in ("issue", "pull", TASK)},
 }
 TYPES: Mapping[str, tuple[str, ...]] = {name: tuple(patterns.split()) for name, patterns in _PATTERNS.items()}

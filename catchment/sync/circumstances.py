@@ -31,6 +31,7 @@ _PARSERS = (
     "trafilatura",
     "htmldate",
     "olefile",
+    "libarchive-c",
     "tree-sitter",
     "PyYAML",
     "orjson",

@@ -17,11 +17,12 @@ from catchment.content.normalize.decode import decode
 from catchment.content.parts.containers import Member
 from catchment.errors import ParseError
 
-_ENCRYPTED, _UTF8 = 0x1, 0x800
+_ENCRYPTED, _UTF8, _FOLDER = 0x1, 0x800, 0x10
 _UNSURE = 0.1
 _DOS_LETTERS = re.compile(rb"[\x80-\xa7]")
 """Bytes that are letters with accents in the code pages of DOS, in which Windows names files in archives; in cp1252 signs."""
-_IS_ENCRYPTED = "encrypted; unpack it with its password"
+IS_ENCRYPTED = "encrypted; unpack it with its password"
+IS_DAMAGED = "the archive is damaged or of an unknown kind; fetch or save it again"
 _DAMAGE = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, EOFError, NotImplementedError, OSError, RuntimeError
 )  # fmt: skip
@@ -31,10 +32,14 @@ def zip_members(file: IO[bytes]) -> Iterator[Member]:
     """Yield the files of a zip file. Raises ParseError if it is damaged."""
     with readable():
         held = zipfile.ZipFile(file)
-    infos = [info for info in held.infolist() if not info.is_dir()]
+    infos = [
+        info
+        for info in held.infolist()
+        if not info.is_dir() and not (info.external_attr & _FOLDER and not info.file_size)
+    ]
     for info, name in zip(infos, _names(infos), strict=True):
         mark = f"{info.CRC:08x}.{info.file_size:x}"
-        problem = _IS_ENCRYPTED if info.flag_bits & _ENCRYPTED else ""
+        problem = IS_ENCRYPTED if info.flag_bits & _ENCRYPTED else ""
         yield Member(name, info.file_size, _moment(info.date_time), mark, problem, partial(held.open, info))
 
 
@@ -59,7 +64,7 @@ def readable() -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise ParseError("the archive is damaged or of an unknown kind; fetch or save it again") from error
+        raise ParseError(IS_DAMAGED) from error
 
 
 def _tar_content(held: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:

@@ -15,8 +15,16 @@ from catchment.parser_pool import progress
 from catchment.settings import Limits
 
 ZIP, TAR = "application/zip", "application/x-tar"
-STREAMED = frozenset({ZIP, TAR, MAILBOX})
-"""The containers that have no text of their own, and are read part by part."""
+LIBARCHIVE = {
+    ".7z": "application/x-7z-compressed",
+    ".rar": "application/vnd.rar",
+    ".tar.zst": "application/zstd",
+    ".tzst": "application/zstd",
+    ".tar.lz": "application/x-lzip",
+    ".cab": "application/vnd.ms-cab-compressed",
+    ".cpio": "application/x-cpio",
+}
+"""The types of the archives that libarchive reads, by the ending of their name."""
 MOST_BYTES = 10 << 30
 """The size limit of such a file."""
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
@@ -71,6 +79,8 @@ def kind_of_container(name: str) -> str | None:
     lower = name.lower()
     if lower.endswith(_TARS):
         return TAR
+    if kind := next((kind for ending, kind in LIBARCHIVE.items() if lower.endswith(ending)), None):
+        return kind
     kind = ENDINGS.get(lower.rpartition(".")[2])
     return kind if kind in (ZIP, MAILBOX, MAIL) else None
 

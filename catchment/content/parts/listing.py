@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import MAIL, MAILBOX
-from catchment.content.parts import archive_members, embedded, message_members
+from catchment.content.parts import archive_members, embedded, message_members, ordered_members
 from catchment.content.parts.containers import (
+    LIBARCHIVE,
     TAR,
     ZIP,
     Allowance,
@@ -165,4 +167,5 @@ _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
     TAR: archive_members.tar_members,
     MAILBOX: message_members.mailbox_members,
     MAIL: message_members.attached_members,
+    **{kind: partial(ordered_members.ordered_members, kind=kind) for kind in LIBARCHIVE.values()},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +15,7 @@ from catchment.content.normalize.formats import MAIL
 from catchment.content.normalize.mail.attachments import attachments
 from catchment.content.normalize.mail.message_files import message_of, without_quoting
 from catchment.content.parts.containers import Member
-from catchment.errors import SkipReason
+from catchment.errors import ParseError, SkipReason
 
 _PIECE = 8 << 20
 _LONGEST_LINE = 1_000
@@ -24,7 +25,11 @@ _SEPARATOR = re.compile(rb"^From (?>[^\n]{0,900}\d\d:\d\d[^\n]{0,90}\n)(?=[!-9;-
 
 
 def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
-    """Yield the messages of a mailbox, by their Message-ID. Needs the memory of one message, whatever the file's size."""
+    """Yield the messages of a mailbox, by their Message-ID. Needs the memory of one message, whatever the file's size.
+
+    Raises ParseError if it has text and no message.
+    """
+    name = ""
     for (_, start), (stop, _) in pairwise(_separators(file)):
         file.seek(start)
         head = file.read(min(stop - start, _LONGEST_HEAD))
@@ -32,6 +37,8 @@ def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
         name = own_name[1].decode("utf-8", "replace") if own_name else hashlib.sha256(head).hexdigest()[:16]
         content = partial(_message, file, start, stop)
         yield Member(f"{name}.eml", stop - start, None, "", "", content, MAIL)
+    if not name and file.seek(0, os.SEEK_END):
+        raise ParseError("no messages: not a mailbox, or truncated; export it again")
 
 
 def attached_members(file: IO[bytes]) -> Iterator[Member]:
