@@ -19,7 +19,7 @@ import orjson
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
-from catchment.content.normalize.formats import MAIL, SOURCE_TEXT
+from catchment.content.normalize.formats import MAIL, OUTLOOK, SOURCE_TEXT
 from catchment.content.parts import embedded
 from catchment.content.parts.containers import LIBARCHIVE, STANDARD, Allowance, kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, listed, parts_of
@@ -186,8 +186,9 @@ def read(task: ReadTask) -> bytes:
 
 def _has_files(task: ReadTask, document: Document) -> bool:
     """Return whether there are files in a document, or attached to a message whose name does not tell that it is one."""
-    if document.media_type == MAIL:
-        return "attachments" in document.properties and isinstance(_connector(task.connector), Openable)
+    if document.media_type in (MAIL, OUTLOOK):
+        has_names = document.media_type == OUTLOOK or "attachments" in document.properties
+        return has_names and isinstance(_connector(task.connector), Openable)
     can_be_read = document.media_type == embedded.PDF or document.media_type.startswith(embedded.OFFICE)
     return can_be_read and any(warning.startswith(embedded.NOT_READ) for warning in document.warnings)
 
@@ -225,7 +226,7 @@ def _fetch(task: ReadTask) -> RawContent:
 
 def _kind(raw: RawContent, file: IO[bytes]) -> str:
     """Return the media type of an item with parts."""
-    if kind := kind_of_container(raw.name):
+    if (kind := kind_of_container(raw.name)) and kind != OUTLOOK:  # whose name other messages have, too
         return kind
     kind = kind_of(replace(raw, data=file.read()))
     file.seek(0)

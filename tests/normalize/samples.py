@@ -294,10 +294,14 @@ def encrypted_pdf() -> bytes:
     return plain[:place] + b" /Encrypt " + keys + b" /ID [<00><00>]" + plain[place:]
 
 
-def outlook_message(properties: dict[int, str | bytes], numbers: dict[int, int] | None = None) -> bytes:
+def outlook_message(
+    properties: dict[int, str | bytes],
+    numbers: dict[int, int] | None = None,
+    folders: dict[str, dict[str, bytes]] | None = None,
+) -> bytes:
     """Return a .msg file ([MS-OXMSG], [MS-CFB]) with properties by tag, such as 0x0037 for the subject.
 
-    Bytes are 8-bit strings, or the HTML body (0x1013); `numbers` are code pages.
+    Bytes are 8-bit strings, or the HTML body (0x1013); `numbers` are code pages; `folders` hold the streams of attached files.
     """
     sector, small, none, end, chain = 512, 64, 0xFFFFFFFF, 0xFFFFFFFE, struct.Struct("<I")
     texts = {
@@ -310,12 +314,24 @@ def outlook_message(properties: dict[int, str | bytes], numbers: dict[int, int] 
     streams = {"__properties_version1.0": bytes(32) + listed}
     streams |= {f"__substg1.0_{tag:08X}": content for tag, content in contents.items()}
     content, blocks = b"", list[int]()
-    entries = [("Root Entry", 5, 0, 0)]
-    for name, data in sorted(streams.items(), key=lambda stream: (len(stream[0]), stream[0].upper())):
-        first, count = len(blocks), -(-len(data) // small)
-        entries.append((name, 2, first, len(data)))
-        content += data.ljust(count * small, b"\0")
-        blocks += [*range(first + 1, first + count), end]
+    entries = [("Root Entry", 5, 0, 0, 1, none)]
+    levels: list[dict[str, bytes | dict[str, bytes]]] = [{**streams, **(folders or {})}]
+    for level in levels:
+        levels += [{**inside} for inside in level.values() if isinstance(inside, dict)]
+    following = 1 + len(levels[0])
+    for level in levels:
+        for left, (name, data) in enumerate(
+            sorted(level.items(), key=lambda stream: (len(stream[0]), stream[0].upper())), 1 - len(level)
+        ):
+            right = len(entries) + 1 if left else none
+            if isinstance(data, dict):
+                entries.append((name, 1, 0, 0, following if data else none, right))
+                following += len(data)
+                continue
+            first, count = len(blocks), -(-len(data) // small)
+            entries.append((name, 2, first, len(data), none, right))
+            content += data.ljust(count * small, b"\0")
+            blocks += [*range(first + 1, first + count), end] if data else []
     directory = -(-len(entries) // 4)
     table = -(-len(blocks) * 4 // sector)
     start = 1 + directory + table  # follows the sector table, the directory and the mini sector table
@@ -323,13 +339,10 @@ def outlook_message(properties: dict[int, str | bytes], numbers: dict[int, int] 
     runs = ((1, directory), (1 + directory, table), (start, length))
     sectors = [0xFFFFFFFD, *(link for at, count in runs for link in (*range(at + 1, at + count), end))]
     records = b""
-    for place, (name, kind, first, size) in enumerate(entries):
+    for name, kind, first, size, child, right in entries:
         is_root = kind == 5
-        right = none if is_root or place + 1 == len(entries) else place + 1
         label = (name + "\0").encode("utf-16-le")
-        records += label.ljust(64, b"\0") + struct.pack(
-            "<HBBIII", len(label), kind, 1, none, right, 1 if is_root else none
-        )
+        records += label.ljust(64, b"\0") + struct.pack("<HBBIII", len(label), kind, 1, none, right, child)
         records += bytes(36) + struct.pack("<IQ", start if is_root else first, len(content) if is_root else size)
     head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
     head += struct.pack("<IIIIIIIII", 0, 1, 1, 0, 4096, 1 + directory, table, end, 0) + chain.pack(0)

@@ -32,6 +32,7 @@ class Reader(StrEnum):
 UNKNOWN = "application/octet-stream"
 CANVAS = "application/x-jsoncanvas"
 MAIL, MAILBOX, SAVED_PAGE = "message/rfc822", "application/mbox", "multipart/related"
+OUTLOOK = "application/vnd.ms-outlook"
 HTML, XHTML = "text/html", "application/xhtml+xml"
 
 READERS: dict[str, Reader] = {}
@@ -81,7 +82,7 @@ _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _EMPTY_ZIP = b"PK\x05\x06"
 _ISO_BRANDS = {b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heic", b"avif": "image/avif"}
 _OLE_PARTS = (
-    ("__substg1.0_", "application/vnd.ms-outlook"),
+    ("__substg1.0_", OUTLOOK),
     ("WordDocument", "application/msword"),
     ("PowerPoint Document", "application/vnd.ms-powerpoint"),
     ("Workbook", "application/vnd.ms-excel"),

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX
+from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX, OUTLOOK
 from catchment.parser_pool import progress
 from catchment.settings import Limits
 
@@ -82,7 +82,7 @@ def kind_of_container(name: str) -> str | None:
     if kind := next((kind for ending, kind in LIBARCHIVE.items() if lower.endswith(ending)), None):
         return kind
     kind = ENDINGS.get(lower.rpartition(".")[2])
-    return kind if kind in (ZIP, MAILBOX, MAIL) else None
+    return kind if kind in (ZIP, MAILBOX, MAIL, OUTLOOK) else None
 
 
 def addressed(members: Iterator[Member]) -> Iterator[tuple[str, Member]]:

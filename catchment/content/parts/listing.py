@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import MAIL, MAILBOX
+from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK
 from catchment.content.parts import archive_members, embedded, message_members, ordered_members
 from catchment.content.parts.containers import (
     LIBARCHIVE,
@@ -167,5 +167,6 @@ _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
     TAR: archive_members.tar_members,
     MAILBOX: message_members.mailbox_members,
     MAIL: message_members.attached_members,
+    OUTLOOK: message_members.outlook_members,
     **{kind: partial(ordered_members.ordered_members, kind=kind) for kind in LIBARCHIVE.values()},
 }

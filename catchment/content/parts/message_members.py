@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import IO
 
+from catchment.content.normalize.decode import decode
 from catchment.content.normalize.formats import MAIL
 from catchment.content.normalize.mail.attachments import attachments
 from catchment.content.normalize.mail.message_files import message_of, without_quoting
@@ -18,6 +19,10 @@ from catchment.content.parts.containers import Member
 from catchment.errors import ParseError, SkipReason
 
 _PIECE = 8 << 20
+_NAMES = tuple(f"__substg1.0_{tag}" for tag in ("3707", "3704", "3001"))
+"""The streams with the long, the short and the displayed name of an attached file."""
+_DATA = "__substg1.0_37010102"
+_OBJECT = "a message or object in a message of Outlook; save it as a file of its own"
 _LONGEST_LINE = 1_000
 _LONGEST_HEAD = 64 << 10
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*<?([^<>\s]{1,200})", re.MULTILINE | re.IGNORECASE)
@@ -52,6 +57,29 @@ def attached_members(file: IO[bytes]) -> Iterator[Member]:
         problem = "larger than 50 MB" if each.skipped is SkipReason.TOO_LARGE else ""
         content = partial(io.BytesIO, each.data)
         yield Member(each.name, each.size, None, each.content_hash[:32], problem, content, each.media_type)
+
+
+def outlook_members(file: IO[bytes]) -> Iterator[Member]:
+    """Yield the files in a message of Outlook ([MS-OXMSG], 2.2.2). Attached messages are listed, but not read."""
+    import olefile
+
+    file.seek(0)
+    try:
+        held = olefile.OleFileIO(io.BytesIO(file.read()))
+        for folder in sorted({path[0] for path in held.listdir() if path[0].startswith("__attach_version1.0_")}):
+            values = {path[1]: path for path in held.listdir() if path[0] == folder and len(path) == 2}
+            wide = {tag: held.openstream(values[f"{tag}001F"]).read() for tag in _NAMES if f"{tag}001F" in values}
+            names = [text.decode("utf-16-le", "replace").strip("\0") for text in wide.values()]
+            narrow = [held.openstream(values[f"{tag}001E"]).read() for tag in _NAMES if f"{tag}001E" in values]
+            names += [decode(text.strip(b"\0")).text for text in narrow]
+            name = next(filter(None, names), f"attachment-{int(folder[-8:], 16) + 1}")
+            if _DATA in values:
+                data = held.openstream(values[_DATA]).read()
+                yield Member(name, len(data), None, "", "", partial(io.BytesIO, data))
+            else:
+                yield Member(name, 0, None, "object", _OBJECT, io.BytesIO)
+    except Exception as error:  # olefile raises arbitrary errors for damaged files
+        raise ParseError("the attached files of the message are damaged; save it again") from error
 
 
 def _separators(file: IO[bytes]) -> Iterator[tuple[int, int]]:
