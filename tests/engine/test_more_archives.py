@@ -13,7 +13,7 @@ from pathlib import Path
 import libarchive
 import pytest
 
-from catchment.content.parts.containers import kind_of_container
+from catchment.content.parts.containers import ZIP, kind_of_container
 from catchment.content.parts.listing import ListedPart, OpenContainer, parts_of, read_part
 from catchment.errors import ParseError
 from catchment.settings import Home
@@ -133,6 +133,21 @@ def test_folder_of_a_zip_file_by_its_attribute_is_not_a_part() -> None:
         archive.writestr(folder, b"")
         archive.writestr("folder/a.md", b"1")
     assert [part.path for part in parts(written.getvalue(), "a.zip")] == ["folder/a.md"]
+
+
+def test_zip_file_with_another_name_before_the_content_is_read() -> None:
+    data = zipped({"a.md": b"first"}).replace(b"a.md", b"b.md", 1)
+    assert [part.path for part in parts(data, "a.zip")] == ["a.md"]
+    assert read_part(OpenContainer(io.BytesIO(data), ZIP), "a.md", 1 << 20).data == b"first"
+
+
+def test_zip_file_with_an_unknown_compression_says_so() -> None:
+    data = zipped({"a.md": b"first"})
+    deflate64 = data.replace(b"PK\x03\x04\x14\0\0\0\x08", b"PK\x03\x04\x14\0\0\0\x09").replace(
+        b"PK\x01\x02\x14\x03\x14\0\0\0\x08", b"PK\x01\x02\x14\x03\x14\0\0\0\x09"
+    )
+    with pytest.raises(ParseError, match="compressed with a method that is not supported; unpack it"):
+        read_part(OpenContainer(io.BytesIO(deflate64), ZIP), "a.md", 1 << 20)
 
 
 def test_mailbox_without_messages_is_not_empty_in_silence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import tarfile
 import zipfile
@@ -17,6 +18,7 @@ from catchment.content.normalize.decode import decode
 from catchment.content.parts.containers import Member
 from catchment.errors import ParseError
 
+_NAME_SIZE = 26
 _ENCRYPTED, _UTF8, _FOLDER = 0x1, 0x800, 0x10
 _UNSURE = 0.1
 _DOS_LETTERS = re.compile(rb"[\x80-\xa7]")
@@ -40,7 +42,9 @@ def zip_members(file: IO[bytes]) -> Iterator[Member]:
     for info, name in zip(infos, _names(infos), strict=True):
         mark = f"{info.CRC:08x}.{info.file_size:x}"
         problem = IS_ENCRYPTED if info.flag_bits & _ENCRYPTED else ""
-        yield Member(name, info.file_size, _moment(info.date_time), mark, problem, partial(held.open, info))
+        yield Member(
+            name, info.file_size, _moment(info.date_time), mark, problem, partial(_zip_content, held, info, file)
+        )
 
 
 def tar_members(file: IO[bytes]) -> Iterator[Member]:
@@ -63,8 +67,19 @@ def readable() -> Iterator[None]:
     """Turn the errors of damaged archives into a ParseError."""
     try:
         yield
+    except NotImplementedError as error:
+        raise ParseError("compressed with a method that is not supported; unpack it") from error
     except _DAMAGE as error:
         raise ParseError(IS_DAMAGED) from error
+
+
+def _zip_content(held: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes]) -> IO[bytes]:
+    """Open a file, also if its name before the content is not that in the directory, which `zipfile` refuses."""
+    file.seek(info.header_offset + _NAME_SIZE)
+    size = int.from_bytes(file.read(2), "little")
+    file.seek(2, os.SEEK_CUR)
+    info.orig_filename = file.read(size).decode("utf-8" if info.flag_bits & _UTF8 else "cp437")
+    return held.open(info)
 
 
 def _tar_content(held: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
