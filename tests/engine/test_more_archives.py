@@ -13,7 +13,7 @@ from pathlib import Path
 import libarchive
 import pytest
 
-from catchment.content.parts.containers import ZIP, kind_of_container
+from catchment.content.parts.containers import STANDARD, ZIP, kind_of_container
 from catchment.content.parts.listing import ListedPart, OpenContainer, parts_of, read_part
 from catchment.errors import ParseError
 from catchment.settings import Home
@@ -59,7 +59,7 @@ def rar(files: Mapping[str, bytes], *, locked: str = "", main: int = 0) -> bytes
 
 
 def parts(data: bytes, name: str) -> list[ListedPart]:
-    return list(parts_of(io.BytesIO(data), kind_of_container(name) or "", 1 << 20))
+    return list(parts_of(io.BytesIO(data), kind_of_container(name) or "", STANDARD))
 
 
 @pytest.mark.parametrize("name", WRITERS)
