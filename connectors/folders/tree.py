@@ -25,7 +25,7 @@ from catchment.errors import (
 from catchment.model import CONTAINERS, PARTS, Item, fingerprint
 from catchment.runtime.system.linux import birth_time
 from connectors.folders.file import FileEntry, is_at, missing_root, opened, to_locator, to_path
-from connectors.folders.ignore import IgnoreRules, UnknownRules
+from connectors.folders.ignore import IgnoreRules, Layer, UnknownRules
 from connectors.folders.patterns import parse_patterns
 
 
