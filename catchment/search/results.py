@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from catchment.model import PARTS
+
 MEANING_LATE = "search by meaning: not finished in time"
 
 
@@ -64,6 +66,11 @@ class Hit:
     semantic_rank: int | None = None
     cosine: float | None = None
     marks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def archive(self) -> str:
+        """The archive that it is in; "" if it is in none."""
+        return self.item.rpartition(PARTS)[0]
 
     @property
     def parts(self) -> Iterator[tuple[str, bool]]:
@@ -144,6 +151,16 @@ class Results:
     is_capped: bool = False
     incomplete: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
+
+    @property
+    def folded(self) -> list[tuple[Hit, list[Hit]]]:
+        """The hits, each with the others in the same archive. A query that names a folder or archive folds none."""
+        in_one = any(filter_.startswith("in:") for filter_ in self.understood.filters)
+        rows: dict[tuple[str, str] | int, list[Hit]] = {}
+        for hit in self.hits:
+            is_alone = in_one or not hit.archive or hit.media_type == "message/rfc822"
+            rows.setdefault(hit.document if is_alone else (hit.source, hit.archive), []).append(hit)
+        return [(hits[0], hits[1:]) for hits in rows.values()]
 
     @property
     def corrected(self) -> list[Word]:

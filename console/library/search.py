@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import BadInput, NotFound, PageSilent
+from catchment.model import PARTS
 from console import arguments, completion, render, session
 
 if TYPE_CHECKING:
@@ -86,17 +87,22 @@ def search(
         return
     if explain:
         _show_explanation(results)
-    for hit in results.hits:
+    for hit, others in results.folded:
         show_hit(hit, explain=explain)
+        if others:
+            names = (f"{other.item.removeprefix(hit.archive + PARTS)} ({other.document})" for other in others)
+            line = f"+{len(others)} in {hit.archive}: {', '.join(names)}"
+            render.say(f"  {render.paint(render.clean(line), 'dim')}")
     _show_position(results, (page - 1) * limit, page)
 
 
 def _open(results: Results, number: int) -> None:
-    if number > len(results.hits):
-        raise NotFound(f"--open {number}: the search shows {render.count(len(results.hits), 'result')}; see --page")
+    rows = results.folded
+    if number > len(rows):
+        raise NotFound(f"--open {number}: the search shows {render.count(len(rows), 'result')}; see --page")
     from console.library.open_document import open_document
 
-    hit = results.hits[number - 1]
+    hit = rows[number - 1][0]
     show_hit(hit)
     open_document(str(hit.document))
 

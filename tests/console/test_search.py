@@ -36,6 +36,16 @@ def test_every_hit_is_one_line_of_ndjson(filled: Path, cli: Cli) -> None:
     assert cli("search", "zebra", "--ndjson").out == ""
 
 
+def test_others_of_the_same_archive_are_one_line(filled: Path, cli: Cli) -> None:
+    for name in ("1.md", "2.md", "n/3.md"):
+        ingest(filled, "folder", "local_files", f"old.zip!/{name}", {}, text=f"a girder of {name}")
+    ingest(filled, "folder", "local_files", "4.md", {}, text="girder of the barn")
+    lines = cli("search", "girder").out.splitlines()
+    assert [line for line in lines if line.startswith("  +")] == ["  +2 in old.zip: 2.md (4), n/3.md (5)"]
+    assert len(cli("search", "girder", "--json").json) == 4
+    assert "shows 2 results" in cli("search", "girder", "--open", "3").err
+
+
 def test_meaning_alone_loads_the_model(embedded: Path, cli: Cli) -> None:
     first = cli("search", "Bienen im Frühling", "--meaning", "--json").json[0]
     assert (first["lexical_rank"], first["semantic_rank"]) == (None, 1)

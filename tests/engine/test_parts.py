@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from pypdfium2 import PdfDocument
 
 from catchment.errors import SkipReason
 from catchment.model import JobState
+from catchment.search.results import Lanes
+from catchment.search.search import search
 from catchment.settings import Home, Limits, Policy
 from catchment.views.served_files import own_file
 from connectors.local_files import LocalFilesSettings
@@ -229,6 +232,24 @@ def test_a_message_in_a_mailbox_a_file_and_an_archive_is_one_hit(papers: Papers)
     papers.sync()
     (hit,) = find_hits(papers.ledger, "minutes attached")
     assert sorted(item for _, item in hit.places) == ["a.zip!/l.eml", "letter.eml", "m.mbox!/1@example.org.eml"]
+
+
+def test_hits_in_the_same_archive_are_one_row(papers: Papers) -> None:
+    inner = zipped({"4.md": "girder four"})
+    (papers.folder / "a.zip").write_bytes(zipped({"1.md": "girder", "2.md": "girder two", "inner.zip": inner}))
+    head = b"From ada Tue Mar  3 10:00:00 2026\n"
+    (papers.folder / "m.mbox").write_bytes(head + b"Subject: girder\n\n1\n\n" + head + b"Subject: girder\n\n2\n")
+    (papers.folder / "3.md").write_text("girder three")
+    papers.sync()
+
+    def rows(query: str) -> list[list[str]]:
+        results = search(papers.ledger, query, datetime.now(UTC), lanes=Lanes.WORDS)
+        return sorted(sorted(hit.item for hit in (first, *others)) for first, others in results.folded)
+
+    archive, nested = ["a.zip!/1.md", "a.zip!/2.md"], ["a.zip!/inner.zip!/4.md"]
+    assert rows("girder")[:3] == [["3.md"], archive, nested]
+    assert [len(row) for row in rows("girder")[3:]] == [1, 1]
+    assert rows('girder in:"a.zip!"') == [["a.zip!/1.md"], ["a.zip!/2.md"], nested]
 
 
 def test_part_is_served_from_its_archive(papers: Papers) -> None:

@@ -83,6 +83,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     (root / "report.pdf").write_bytes(PDF)
     notes = {name: (VAULT / name).read_text().partition("\n---\n")[2] for name in (GAUGE, FLOOD, CURVE)}
     notes |= dict.fromkeys(pictures, "") | {"report.pdf": "", "Hostile.md": HOSTILE, "Far.png": ""}
+    notes |= {f"old.zip!/{name}.md": f"zipped granary {name}" for name in "ab"}
     notes["Long.md"] = "".join(f"# Part {number}\n\n{'words ' * 3_000}\n\n" for number in range(4))
     put(world, notes, {"vault": "Vault"})
     world.see(note("Pump.md"))
@@ -128,6 +129,15 @@ def test_note_shows_its_properties(reader: Reader) -> None:
     page = reader.page("Pump.md")
     assert "<dt>cost</dt><dd>749.9</dd><dt>status</dt><dd>run &lt;b&gt;</dd></dl>" in page
     assert "<dt>tags</dt>" not in page and "<dt>aliases</dt>" not in page
+
+
+def test_others_of_the_same_archive_are_links_below_the_best(reader: Reader) -> None:
+    text = reader.client.get("/search?q=zipped+granary").text
+    assert text.count('class="hit"') == 1
+    best, other = sorted(
+        ("old.zip!/a.md", "old.zip!/b.md"), key=lambda item: f'"/documents/{reader.number(item)}"' in text
+    )
+    assert f'+1 in old.zip: <a href="/documents/{reader.number(other)}">{other[9:]}</a>' in text, best
 
 
 def test_note_opens_in_obsidian(reader: Reader) -> None:

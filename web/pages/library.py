@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from catchment.errors import BadInput
@@ -82,6 +82,7 @@ def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "problem": None,
         "results": results,
         "hits": hits,
+        "rows": replace(results, hits=hits).folded,
         "facets": _facets(library, q, results) if is_counted else {},
         "words": [word for form in results.understood.words for word in (form.text, *form.forms, *form.corrections)],
         "first": offset + 1,
