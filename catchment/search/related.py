@@ -35,7 +35,7 @@ class RelatedDocument:
 
 def relations(ledger: Ledger, shown: Shown) -> list[RelatedDocument]:
     """Return the links to and from a document, its conversation and attachments, and its copies."""
-    others = [*_conversation(shown), *_attachments(shown), *_copies(shown)]
+    others = [*_conversation(shown), *_attachments(ledger, shown), *_copies(shown)]
     if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
         source = ledger.sources.get(shown.source).id
         named = {name.locator: name for name in ledger.library.names(source)}
@@ -73,7 +73,9 @@ def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) 
 def files(ledger: Ledger, source_id: int) -> list[str]:
     """Return all files of a source, including those without a document: a link may lead to a picture."""
     known = ledger.intake.known(source_id)
-    return [locator for container in known.containers() for locator in known.within(container)]
+    listed = (locator for container in known.containers() for locator in known.within(container))
+    # A listing has no files inside of others.
+    return list({*listed, *(named.locator for named in ledger.library.names(source_id))})
 
 
 def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[RelatedDocument]:
@@ -101,14 +103,14 @@ def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
         yield RelatedDocument(relation, message.document, message.title, message.source, message.item)
 
 
-def _attachments(shown: Shown) -> Iterator[RelatedDocument]:
-    if shown.carrier is not None:
-        yield RelatedDocument("attached to", shown.carrier, "", shown.source, holder_of(shown.item))
+def _attachments(ledger: Ledger, shown: Shown) -> Iterator[RelatedDocument]:
+    for holder in ledger.library.at(ledger.sources.get(shown.source).id, [holder_of(shown.item)]):
+        yield RelatedDocument("attached to", holder.document, holder.title, shown.source, holder.locator)
     for file in shown.attached:
         yield RelatedDocument("attached", file.document, file.name, shown.source, file.locator(shown.item))
 
 
 def _copies(shown: Shown) -> Iterator[RelatedDocument]:
-    for source, item in shown.places:
-        if (source, item) != (shown.source, shown.item):
-            yield RelatedDocument("same content", None, shown.title, source, item)
+    for copy in shown.copies:
+        if copy.document != shown.document:
+            yield RelatedDocument("same content", copy.document, copy.title, copy.source, copy.item)

@@ -17,9 +17,11 @@ from pypdfium2 import PdfDocument
 
 from catchment.errors import SkipReason
 from catchment.model import JobState
+from catchment.search.related import relations
 from catchment.search.results import Lanes
 from catchment.search.search import search
 from catchment.settings import Home, Limits, Policy
+from catchment.views.reading import resolved
 from catchment.views.served_files import own_file
 from connectors.local_files import LocalFilesSettings
 from tests.documents import document_named
@@ -232,6 +234,29 @@ def test_a_message_in_a_mailbox_a_file_and_an_archive_is_one_hit(papers: Papers)
     papers.sync()
     (hit,) = find_hits(papers.ledger, "minutes attached")
     assert sorted(item for _, item in hit.places) == ["a.zip!/l.eml", "letter.eml", "m.mbox!/1@example.org.eml"]
+
+
+def test_links_lead_into_archives_and_between_their_files(papers: Papers) -> None:
+    inside = {"n/1.md": "[next](2.md) [[top]]", "n/2.md": "two", "top.md": "[[2]] [r](/n/2.md)"}
+    (papers.folder / "a.zip").write_bytes(zipped(inside))
+    (papers.folder / "2.md").write_text("another two")
+    (papers.folder / "out.md").write_text("[[a.zip!/n/2.md]] [top](a.zip!/top.md) [[top]] [[1]]")
+    papers.sync()
+    known = numbers(papers)
+
+    def related(name: str) -> set[tuple[str, str]]:
+        return {
+            (row.relation, row.item) for row in relations(papers.ledger, papers.ledger.library.document(known[name]))
+        }
+
+    zip_, first, second, top = "a.zip", "a.zip!/n/1.md", "a.zip!/n/2.md", "a.zip!/top.md"
+    # By name alone, a link does not lead into an archive.
+    assert related("out.md") == {("links to", second), ("links to", top)}
+    assert related(first) == {("links to", second), ("links to", top), ("attached to", zip_)}
+    assert {item for relation, item in related(second) if relation == "linked from"} == {"out.md", first, top}
+    assert related("2.md") == set()
+    shown = papers.ledger.library.document(known[first])
+    assert {to.locator for to in resolved(papers.ledger, shown, ["2.md", "top"]).values()} == {second, top}
 
 
 def test_hits_in_the_same_archive_are_one_row(papers: Papers) -> None:

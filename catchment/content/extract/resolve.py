@@ -11,6 +11,8 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
+from catchment.model import PARTS, outer_files
+
 _PUNCTUATION = re.compile(r"[!\"#$%&()*+,.:;<=>?@^`{|}~/\[\]\\\s]+")
 
 
@@ -22,12 +24,14 @@ class VaultIndex:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths: dict[str, list[str]] = {}
-        self._by_name: dict[str, list[tuple[str, str]]] = {}
-        self._nearest_root: dict[str, str | None] = {}
+        # By the archive, and the name.
+        self._by_name: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self._nearest_root: dict[tuple[str, str], str | None] = {}
         for path in sorted(paths):
             folded = _folded(path)
             self._paths.setdefault(folded, []).append(path)
-            self._by_name.setdefault(folded.rpartition("/")[2], []).append((folded, path))
+            key = folded.rpartition(PARTS)[0], folded.rpartition("/")[2]
+            self._by_name.setdefault(key, []).append((folded, path))
         for files in self._by_name.values():
             files.sort()
 
@@ -37,7 +41,7 @@ class VaultIndex:
         `target` is the link's target without anchor and label, percent-decoded. Case is ignored, and `.md` may be omitted.
         `./` and `../` are relative to the note's folder, `/` to the vault's root. Any other target is first tried as a path
         from the root, then as the end of a path: files below the note's folder take precedence, then shorter paths. Aliases
-        are not resolved.
+        are not resolved. An archive is a vault of its own, whose files are tried first for links in them.
         """
         if not target:
             return from_path if from_path in self._paths.get(_folded(from_path), ()) else None
@@ -45,13 +49,20 @@ class VaultIndex:
         folder = _folded(from_path).rpartition("/")[0]
         if folded.startswith(("./", "../")):
             return self._at(_joined(folder, folded), target)
-        if folded.startswith("/"):
-            return self._at(folded[1:], target)
-        return self._at(folded, target) or self._ending_with(folded, folder)
+        for archive in (*reversed(outer_files(f"{folder}/")), ""):
+            path = f"{archive}{PARTS if archive else ''}{folded.removeprefix('/')}"
+            match = self._at(path, target)
+            if match is None and not folded.startswith("/"):
+                match = self._ending_with(folded, folder, archive)
+            if match is not None:
+                return match
+        return None
 
     def same_names(self) -> list[tuple[str, ...]]:
         """Return groups of notes with the same name. A link by name alone is ambiguous among them."""
-        groups = (files for name, files in sorted(self._by_name.items()) if name.endswith(".md") and len(files) > 1)
+        groups = (
+            files for (_, name), files in sorted(self._by_name.items()) if name.endswith(".md") and len(files) > 1
+        )
         return [tuple(path for _, path in files) for files in groups]
 
     def _at(self, path: str, target: str) -> str | None:
@@ -63,18 +74,19 @@ class VaultIndex:
                 )
         return None
 
-    def _ending_with(self, folded: str, folder: str) -> str | None:
+    def _ending_with(self, folded: str, folder: str, archive: str) -> str | None:
         """Return the best file with a path that ends with `folded`. A file with exactly this name precedes a note."""
         name = folded.rpartition("/")[2]
-        for full, files in ((folded, self._by_name.get(name)), (f"{folded}.md", self._by_name.get(f"{name}.md"))):
-            if files:
-                return self._best(full, _under(files, folder)) or self._best_anywhere(full, files)
+        for full, key in ((folded, (archive, name)), (f"{folded}.md", (archive, f"{name}.md"))):
+            if files := self._by_name.get(key):
+                return self._best(full, _under(files, folder)) or self._best_anywhere(full, key)
         return None
 
-    def _best_anywhere(self, full: str, files: list[tuple[str, str]]) -> str | None:
-        if full not in self._nearest_root:
-            self._nearest_root[full] = self._best(full, files)
-        return self._nearest_root[full]
+    def _best_anywhere(self, full: str, key: tuple[str, str]) -> str | None:
+        place = key[0], full
+        if place not in self._nearest_root:
+            self._nearest_root[place] = self._best(full, self._by_name[key])
+        return self._nearest_root[place]
 
     @staticmethod
     def _best(full: str, files: list[tuple[str, str]]) -> str | None:
