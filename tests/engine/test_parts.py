@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import struct
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from pypdfium2 import PdfDocument
 
+from catchment.content.parts.archive_members import IS_DAMAGED
 from catchment.errors import SkipReason
 from catchment.model import JobState
 from catchment.search.related import relations
@@ -85,8 +87,8 @@ def test_parts_of_all_kinds_and_levels_are_documents(papers: Papers) -> None:
         "a.zip!/m.mbox",
         "a.zip!/m.mbox!/1@example.org.eml",
         "a.zip!/m.mbox!/1@example.org.eml!/minutes.md",
-        "a.zip!/m.mbox!/1@example.org (2).eml",
-        "a.zip!/m.mbox!/1@example.org (2).eml!/minutes.md",
+        "a.zip!/m.mbox!/1@example.org 94e69b95.eml",
+        "a.zip!/m.mbox!/1@example.org 94e69b95.eml!/minutes.md",
         "a.zip!/l.eml",
         "a.zip!/l.eml!/minutes.md",
         "letter.eml",
@@ -329,6 +331,32 @@ def test_message_that_is_removed_from_a_mailbox_leaves_the_others_alone(papers: 
     figures = papers.sync()
     del before["mails.mbox!/0@example.org.eml"]
     assert (numbers(papers), figures["succeeded"], figures["deleted"]) == (before, 1, 1)
+
+
+def test_messages_with_one_message_id_keep_their_documents(papers: Papers) -> None:
+    messages = [
+        b"From a@b Tue Mar  3 10:00:00 2026\nMessage-ID: <same@x>\nSubject: %d\n\n%d\n\n" % (n, n) for n in range(5)
+    ]
+    file = papers.folder / "m.mbox"
+    file.write_bytes(b"".join(messages) + messages[4])
+    papers.sync()
+    texts = {named.document: named.title for named in papers.ledger.library.names(papers.source.id)}
+    assert len(texts) == 7
+    file.write_bytes(b"".join(messages[:2] + messages[3:]))
+    papers.sync()
+    left = {named.document: named.title for named in papers.ledger.library.names(papers.source.id)}
+    assert left.items() <= texts.items()
+    assert sorted(left.values()) == ["0", "1", "3", "4", "m"]
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+@pytest.mark.parametrize("damage", ["header", "cut", "no end"])
+def test_tar_with_a_damaged_header_or_without_end_is_quarantined(papers: Papers, damage: str, mode: str) -> None:
+    plain = tarred({f"{n}.md": b"%d" % n for n in range(6)}, "w")
+    bad = {"header": plain[:3200] + b"garbage" + plain[3207:], "cut": plain[:3300], "no end": plain[:3072]}[damage]
+    (papers.folder / f"a.tar{mode[2:] and '.gz'}").write_bytes(gzip.compress(bad) if mode[2:] else bad)
+    papers.sync()
+    assert [entry.message for entry in papers.ledger.quarantine.page("papers").rows] == [IS_DAMAGED]
 
 
 def test_archives_that_exchange_their_names_keep_their_parts(papers: Papers) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import IO
+from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
+from typing import IO, Self
 
 from catchment.content.normalize.decode import decode
 from catchment.content.parts.containers import Member
@@ -51,7 +52,8 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
     """Yield the files of a tar file, also of a compressed one. Raises ParseError if it is damaged."""
     file.seek(0)
     with readable():
-        held = tarfile.open(fileobj=file, mode="r:*")  # noqa: SIM115 - its members are read later
+        # Its members are read later.
+        held = tarfile.open(fileobj=file, mode="r:*", tarinfo=_TarHeader)  # noqa: SIM115
     while True:
         with readable():
             info = held.next()
@@ -60,6 +62,19 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
         if info.isfile():
             modified = datetime.fromtimestamp(info.mtime, UTC) if 0 < info.mtime < 1 << 33 else None
             yield Member(info.name, info.size, modified, "", "", partial(_tar_content, held, info))
+
+
+class _TarHeader(tarfile.TarInfo):
+    """The header of a file in a tar file. `tarfile` takes a damaged one, and a missing end mark, for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except EOFHeaderError:
+            raise
+        except HeaderError as error:
+            raise ReadError(str(error)) from error
 
 
 @contextmanager

@@ -30,16 +30,21 @@ _SEPARATOR = re.compile(rb"^From (?>[^\n]{0,900}\d\d:\d\d[^\n]{0,90}\n)(?=[!-9;-
 
 
 def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
-    """Yield the messages of a mailbox, by their Message-ID. Needs the memory of one message, whatever the file's size.
+    """Yield the messages of a mailbox, by their Message-ID; after its first message, with a mark of the content.
+
+    Needs the memory of one message, and of the names, whatever the file's size.
 
     Raises ParseError if it has text and no message.
     """
-    name = ""
+    name, names = "", set[str]()
     for (_, start), (stop, _) in pairwise(_separators(file)):
         file.seek(start)
         head = file.read(min(stop - start, _LONGEST_HEAD))
         own_name = _MESSAGE_ID.search(head.partition(b"\n\n")[0].replace(b"\r", b""))
-        name = own_name[1].decode("utf-8", "replace") if own_name else hashlib.sha256(head).hexdigest()[:16]
+        mark = hashlib.sha256(head.rstrip()).hexdigest()
+        name = own_name[1].decode("utf-8", "replace") if own_name else mark[:16]
+        name = f"{name} {mark[:8]}" if name in names else name
+        names.add(name)
         content = partial(_message, file, start, stop)
         yield Member(f"{name}.eml", stop - start, None, "", "", content, MAIL)
     if not name and file.seek(0, os.SEEK_END):
