@@ -183,6 +183,9 @@ def prove(
             findings.append(ProofFinding(Flaw.UNREADABLE, item.locator, item.unread))
         elif item.status is ItemStatus.WAITING:
             findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
+        elif item.status is ItemStatus.HELD:
+            # Inside of another file: a plan has only the outer one.
+            findings.append(ProofFinding(Flaw.GHOST, item.locator, _FLAWS[PlannedAction.HOLD][1]))
     if isinstance(connector, Unhurried):
         items = {finding.item for finding in findings}
         unread = {item: reason for item, reason in connector.left().items() if item not in items}

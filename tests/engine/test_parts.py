@@ -152,6 +152,8 @@ def test_many_vanished_parts_are_held_by_the_guard(papers: Papers) -> None:
     (papers.folder / "a.zip").write_bytes(zipped({"0.md": "text 0"}))
     assert papers.sync()["held"] == 29
     assert len(papers.documents()) == 31
+    held = [finding.item for finding in papers.prove().findings]
+    assert (len(held), held[0]) == (29, "a.zip!/1.md")
 
 
 def test_encrypted_damaged_and_large_parts_have_a_reason_of_their_own(papers: Papers) -> None:
