@@ -107,6 +107,19 @@ def test_exchange_file_with_other_content_is_refused(name: str) -> None:
         _read("only words", name)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "cut"),
+    [
+        ("a.ics", "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:a\nEND:VEVENT\nBEGIN:VEVENT\nUID:b\nEND:VEVENT\nEND:VCALENDAR\n", 36),
+        ("a.ics", "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:a\nEND:VEVENT\nEND:VCALENDAR\n", 14),
+        ("a.vcf", "BEGIN:VCARD\nFN:a\nEND:VCARD\nBEGIN:VCARD\nFN:b\nEND:VCARD\n", 12),
+    ],
+)  # fmt: skip
+def test_truncated_calendar_and_contacts_have_a_warning(name: str, text: str, cut: int) -> None:
+    assert normalize(RawContent(text.encode(), name)).warnings == ()
+    assert normalize(RawContent(text[:-cut].encode(), name)).warnings == ("the file is truncated; text may be missing",)
+
+
 def test_contact_of_version_4_is_read() -> None:
     document = _read(
         "BEGIN:VCARD\r\nVERSION:4.0\r\nFN:Jörg Müllerschön\r\nN:Müllerschön;Jörg;;;\r\n"

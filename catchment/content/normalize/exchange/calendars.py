@@ -60,7 +60,7 @@ def calendar(data: bytes, media_type: str) -> Document:
     events, outer = parts.inner, parts.outer
     single = events[0] if len(events) == 1 else {}
     files = sum(line.is_binary for event in events for line in event.get("ATTACH", ()))
-    warnings = [f"attached files not read: {files}"] if files else []
+    warnings = [*parts.warnings, *([f"attached files not read: {files}"] if files else [])]
     if len(events) > _MAX_EVENTS:
         warnings.append(f"only the first {_MAX_EVENTS:,} of {len(events):,} entries were read; split the calendar")
     series = [event for event in events[:_MAX_EVENTS] if "RRULE" in event]

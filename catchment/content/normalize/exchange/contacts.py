@@ -43,11 +43,12 @@ _NO_TYPE = frozenset({"internet", "pref", "voice", "x-internet"})
 
 def contacts(data: bytes, media_type: str) -> Document:
     """Return each contact as a heading with its fields. A single one gives the document its title and its date."""
-    cards = components(data, ("VCARD",)).inner
+    parts = components(data, ("VCARD",))
+    cards = parts.inner
     if not cards:
         raise ParseError("no contact: the file is truncated or of another type; export it again")
     files = sum(line.is_binary for contact in cards for lines in contact.values() for line in lines)
-    warnings = [f"pictures, sounds and keys not read: {files}"] if files else []
+    warnings = [*parts.warnings, *([f"pictures, sounds and keys not read: {files}"] if files else [])]
     if len(cards) > _MAX_CONTACTS:
         warnings.append(f"only the first {_MAX_CONTACTS:,} of {len(cards):,} contacts were read; split the file")
     single = cards[0] if len(cards) == 1 else {}

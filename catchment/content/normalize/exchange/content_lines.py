@@ -60,6 +60,7 @@ class Components:
 
     inner: list[Component] = field(default_factory=list)
     outer: Component = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 def components(data: bytes, kinds: Collection[str]) -> Components:
@@ -81,6 +82,8 @@ def components(data: bytes, kinds: Collection[str]) -> Components:
             depth -= 1
         elif depth <= 1:
             (result.inner[-1] if depth else result.outer).setdefault(name, []).append(line)
+    if depth or len(result.outer.get("BEGIN", ())) > len(result.outer.get("END", ())):
+        result.warnings.append("the file is truncated; text may be missing")
     return result
 
 
