@@ -111,6 +111,8 @@ def item_error(error: OSError) -> ItemError:
     what = os.strerror(error.errno or errno.EIO).lower()
     if error.errno in _REFUSED:
         return AccessDenied(f"{what}; change its mode or owner, then sync again")
+    if error.errno == errno.EEXIST:
+        return AccessDenied("its files would have the addresses of those inside of the archive beside it; rename it")
     if error.errno in NO_FILE:
         return Vanished("removed before it was read; the next sync checks whether it was moved or deleted")
     if error.errno == errno.ENAMETOOLONG:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import marshal
 import os
@@ -11,6 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from catchment.content.parts.containers import kind_of_container
 from catchment.settings import Home
 from connectors.folders.file import FileEntry, to_locator, until_tick
 from connectors.folders.ignore import IgnoreRules, Layer
@@ -118,7 +120,13 @@ class Lister:
         return folder
 
     def list(self, folder: ScannedFolder) -> Listing:
-        """List a folder, with one stat call for each file. Raises OSError if it or its ignore file cannot be read."""
+        """List a folder, with one stat call for each file. Raises OSError if it or its ignore file cannot be read.
+
+        So does a folder whose files would have the addresses of those inside of an archive beside it.
+        """
+        archive = folder.path.removesuffix("!")
+        if archive != folder.path and kind_of_container(archive) and os.path.isfile(archive):  # noqa: PTH113 - as below
+            raise FileExistsError(errno.EEXIST, "")
         # Scanning by descriptor saves resolving the folder's path for each file.
         handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -439,6 +439,23 @@ def test_attachment_of_a_forwarded_message_is_one_part(papers: Papers) -> None:
     assert len([name for name in numbers(papers) if name.endswith("minutes.md")]) == 1
 
 
+def test_folder_with_the_addresses_of_an_archive_is_quarantined(papers: Papers) -> None:
+    (papers.folder / "a.zip").write_bytes(zipped({"1.md": "inside"}))
+    (papers.folder / "b!").mkdir()
+    (papers.folder / "b!/2.md").write_text("two")
+    (papers.folder / "a.zip!").mkdir()
+    (papers.folder / "a.zip!/1.md").write_text("beside")
+    papers.sync()
+    papers.sync()
+    assert papers.documents() == {"a.zip": "- 1.md", "a.zip!/1.md": "inside", "b!/2.md": "two"}
+    (entry,) = papers.ledger.quarantine.page("papers").rows
+    assert (entry.item, entry.message.rpartition("; ")[2]) == ("a.zip!/", "rename it")
+    (papers.folder / "a.zip!").rename(papers.folder / "a")
+    papers.sync()
+    assert papers.documents()["a/1.md"] == "beside"
+    assert papers.ledger.quarantine.page("papers").rows == ()
+
+
 @pytest.mark.parametrize(
     ("encoding", "name"),
     [
