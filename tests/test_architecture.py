@@ -66,7 +66,7 @@ MAY_IMPORT = {
         "catchment.content.normalize.decode",
         "catchment.content.normalize.html",
         "catchment.content.normalize.mail.attachments",
-        "catchment.content.normalize.mail.envelope",
+        "catchment.content.normalize.mail.letterhead",
         "catchment.content.parts.containers",
         "catchment.settings",
     },

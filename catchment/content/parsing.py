@@ -221,7 +221,7 @@ def _fetch(task: ReadTask) -> RawContent:
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
         part = read_again(key, file, _kind(raw, file), path, task.allowance.part_bytes)
-    return replace(part, encoding=raw.encoding, metadata=raw.metadata)
+    return replace(part, encoding=raw.encoding, metadata={**raw.metadata, **part.metadata})
 
 
 def _kind(raw: RawContent, file: IO[bytes]) -> str:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 from itertools import islice
 
-from catchment.content.normalize.mail import envelope
-from catchment.content.normalize.mail.attachments import MESSAGES, Attachment, attachments, inner, single
+from catchment.content.normalize.mail import letterhead
+from catchment.content.normalize.mail.attachments import Attachment, attachments, inner, single
 from catchment.errors import FetchFailed, Skipped, SkipReason, Vanished
 from catchment.model import Item, RawContent
 from connectors.imap.connection_pool import Pool
@@ -61,15 +61,13 @@ class MessageReader:
             message, file = self._part(address, item.attributes.get("within"))
         if file.skipped is not None:
             raise Skipped(file.skipped)
-        sender, sent = envelope(message)
-        sent = sent or item.modified
-        metadata = {
+        arrived = item.modified and item.modified.isoformat()
+        known = {
             "message-id": item.attributes.get("message_id"),
-            # An attached message names its own sender.
-            "from": None if file.media_type in MESSAGES else sender,
-            "sent": sent and sent.isoformat(),
+            "sent": arrived,
+            **letterhead(message, file.media_type),
         }
-        metadata = {name: value for name, value in metadata.items() if value}
+        metadata = {name: value for name, value in known.items() if value}
         return RawContent(file.data, file.name, media_type=file.media_type, modified=item.modified, metadata=metadata)
 
     def _part(self, address: MessageAddress, within: str | None) -> tuple[bytes, Attachment]:

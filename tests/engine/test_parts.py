@@ -31,6 +31,7 @@ from tests.engine.papers import Papers
 from tests.hits import find_hits
 from tests.normalize import samples
 
+DATA = "__substg1.0_37010102"
 LETTER = (
     b"From: ada@example.org\r\nTo: bob@example.org\r\nSubject: Minutes\r\nMessage-ID: <1@example.org>\r\n"
     b"Date: Tue, 3 Mar 2026 10:00:00 +0000\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
@@ -428,6 +429,28 @@ def test_parts_follow_the_size_limit(papers: Papers) -> None:
         papers.policy = Policy(limits=Limits(max_mb=limit))
         papers.sync()
         assert len([name for name in numbers(papers) if "!/" in name]) == names, limit
+
+
+def test_attachments_have_the_sender_and_the_date_of_their_message(papers: Papers) -> None:
+    unix = LETTER.replace(b"\r\n", b"\n")
+    (papers.folder / "letter.eml").write_bytes(LETTER)
+    (papers.folder / "2.emlx").write_bytes(b"%d\n" % len(unix) + unix)
+    (papers.folder / "m.mbox").write_bytes(b"From a@b Tue Mar  3 10:00:00 2026\n" + unix.replace(b"Agreed", b"Other"))
+    headers = "From: ada@example.org\r\nDate: Tue, 3 Mar 2026 10:00:00 +0000\r\n"
+    folders = {
+        "__attach_version1.0_#00000000": {"__substg1.0_3707001F": "o.md".encode("utf-16-le"), DATA: b"# Outlook"}
+    }
+    (papers.folder / "o.msg").write_bytes(
+        samples.outlook_message({0x0037: "Minutes", 0x007D: headers}, folders=folders)
+    )
+    papers.sync()
+    results = search(papers.ledger, "from:ada date:2026-03-03 type:note", datetime.now(UTC), lanes=Lanes.WORDS)
+    assert {place for hit in results.hits for _, place in hit.places} == {
+        "letter.eml!/minutes.md",
+        "2.emlx!/minutes.md",
+        "m.mbox!/1@example.org.eml!/minutes.md",
+        "o.msg!/o.md",
+    }
 
 
 def test_attachment_of_a_forwarded_message_is_one_part(papers: Papers) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from catchment.content.extract import extract
 from catchment.content.normalize import normalize
 from catchment.content.normalize.decode import decode
-from catchment.content.normalize.mail import envelope, mail, words
+from catchment.content.normalize.mail import letterhead, mail, words
 from catchment.content.normalize.mail.attachments import MAX_BYTES, attachments, single
 from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.mime import Part, parse
@@ -410,12 +410,14 @@ def test_date_that_names_no_certain_time_is_not_guessed(value: str) -> None:
     assert moment(value) is None
 
 
-def test_envelope_reads_the_header_alone() -> None:
+def test_letterhead_is_of_the_header_alone() -> None:
     header = (
         b"From: Maria <maria@example.org>, x@example.org\r\nDate: 4 Mai 2023 10:00\r\n\r\nFrom: other@example.org\r\n"
     )
-    assert envelope(header) == ("Maria <maria@example.org>", datetime(2023, 5, 4, 10, tzinfo=UTC))
-    assert envelope(b"") == (None, None)
+    sent = {"sent": "2023-05-04T10:00:00+00:00"}
+    assert letterhead(header, "image/png") == {"from": "Maria <maria@example.org>", **sent}
+    assert letterhead(header, "message/rfc822") == sent
+    assert letterhead(b"", "image/png") == {}
 
 
 def test_a_leap_second_is_a_time() -> None:

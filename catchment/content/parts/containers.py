@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX, OUTLOOK
@@ -58,6 +59,7 @@ class Member(NamedTuple):
         problem: Why it cannot be read; "" if it can.
         open: Opens its content. The handle of one member may move that of another.
         media_type: As the container declares it; None if the name tells.
+        metadata: As in `RawContent`.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Member(NamedTuple):
     problem: str
     open: Callable[[], IO[bytes]]
     media_type: str | None = None
+    metadata: Mapping[str, str] = MappingProxyType({})
 
     @property
     def kind(self) -> str | None:

@@ -63,7 +63,8 @@ def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawConten
         data = content.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise Skipped(SkipReason.TOO_LARGE)
-    return RawContent(data, address.rpartition("/")[2], media_type=member.media_type, modified=member.modified)
+    name, kind, head = address.rpartition("/")[2], member.media_type, dict(member.metadata)
+    return RawContent(data, name, media_type=kind, modified=member.modified, metadata=head)
 
 
 def listed(kind: str, parts: Iterable[ListedPart]) -> Document:

@@ -13,6 +13,7 @@ from typing import IO
 
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.formats import MAIL
+from catchment.content.normalize.mail import letterhead
 from catchment.content.normalize.mail.attachments import attachments
 from catchment.content.normalize.mail.message_files import message_of, without_quoting
 from catchment.content.parts.containers import Member
@@ -21,7 +22,7 @@ from catchment.errors import ParseError, SkipReason
 _PIECE = 8 << 20
 _NAMES = tuple(f"__substg1.0_{tag}" for tag in ("3707", "3704", "3001"))
 """The streams with the long, the short and the displayed name of an attached file."""
-_DATA = "__substg1.0_37010102"
+_DATA, _HEADER = "__substg1.0_37010102", "__substg1.0_007D001F"
 _OBJECT = "a message or object in a message of Outlook; save it as a file of its own"
 _LONGEST_LINE = 1_000
 _LONGEST_HEAD = 64 << 10
@@ -54,14 +55,15 @@ def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
 def attached_members(file: IO[bytes]) -> Iterator[Member]:
     """Yield the files in a message. Raises ParseError if parts nest more than 100 deep."""
     file.seek(0)
-    inside = "."
-    for each in attachments(message_of(file.read())):
+    inside, message = ".", message_of(file.read())
+    for each in attachments(message):
         if each.part.startswith(inside):  # of an attached message, which has its own parts
             continue
         inside = f"{each.part}." if each.media_type == MAIL else inside
         problem = "larger than 50 MB" if each.skipped is SkipReason.TOO_LARGE else ""
         content = partial(io.BytesIO, each.data)
-        yield Member(each.name, each.size, None, each.content_hash[:32], problem, content, each.media_type)
+        head = letterhead(message, each.media_type)
+        yield Member(each.name, each.size, None, each.content_hash[:32], problem, content, each.media_type, head)
 
 
 def outlook_members(file: IO[bytes]) -> Iterator[Member]:
@@ -71,6 +73,8 @@ def outlook_members(file: IO[bytes]) -> Iterator[Member]:
     file.seek(0)
     try:
         held = olefile.OleFileIO(io.BytesIO(file.read()))
+        header = held.openstream(_HEADER).read().decode("utf-16-le", "replace") if held.exists(_HEADER) else ""
+        head = letterhead(header.encode(), "")
         for folder in sorted({path[0] for path in held.listdir() if path[0].startswith("__attach_version1.0_")}):
             values = {path[1]: path for path in held.listdir() if path[0] == folder and len(path) == 2}
             wide = {tag: held.openstream(values[f"{tag}001F"]).read() for tag in _NAMES if f"{tag}001F" in values}
@@ -80,7 +84,7 @@ def outlook_members(file: IO[bytes]) -> Iterator[Member]:
             name = next(filter(None, names), f"attachment-{int(folder[-8:], 16) + 1}")
             if _DATA in values:
                 data = held.openstream(values[_DATA]).read()
-                yield Member(name, len(data), None, "", "", partial(io.BytesIO, data))
+                yield Member(name, len(data), None, "", "", partial(io.BytesIO, data), metadata=head)
             else:
                 yield Member(name, 0, None, "object", _OBJECT, io.BytesIO)
     except Exception as error:  # olefile raises arbitrary errors for damaged files

@@ -16,7 +16,7 @@ from typing import Any
 
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import body, words
-from catchment.content.normalize.mail.attachments import files, name_of
+from catchment.content.normalize.mail.attachments import MESSAGES, files, name_of
 from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.mime import Part, parse
 from catchment.errors import ParseError
@@ -65,10 +65,15 @@ def mail(data: bytes) -> Document:
     )
 
 
-def envelope(message: bytes) -> tuple[str | None, datetime | None]:
-    """Return the sender of a message and its date, from its header, which ends at the first empty line."""
+def letterhead(message: bytes, media_type: str) -> dict[str, str]:
+    """Return the metadata of a file attached to a message: `from` and `sent`. An attached message names its own sender.
+
+    `message`: at least its header, which ends at the first empty line.
+    """
     root = parse(re.split(rb"\r?\n\r?\n", message, maxsplit=1)[0] + b"\r\n\r\n").root
-    return _sender(root), _created(root)
+    sender, sent = _sender(root), _created(root)
+    named = {"from": sender} if sender and media_type not in MESSAGES else {}
+    return named | ({"sent": sent.isoformat()} if sent else {})
 
 
 def _properties(root: Part) -> dict[str, Any]:
