@@ -146,6 +146,39 @@ def test_part_that_moves_between_a_folder_and_an_archive_keeps_its_document(pape
     assert numbers(papers)["a.zip!/note.md"] == number
 
 
+def test_history_follows_a_file_into_archives_and_back(papers: Papers) -> None:
+    note, first, second = papers.folder / "n.md", papers.folder / "a.zip", papers.folder / "b.zip"
+    note.write_text("one")
+    papers.sync()
+    note.write_text("two")
+    papers.sync()
+    document = numbers(papers)["n.md"]
+    for archive in (first, second):
+        archive.write_bytes(zipped({"n.md": "two"}))
+        note.unlink(missing_ok=True)
+        first.unlink() if archive is second else None
+        papers.sync()
+    second.unlink()
+    note.write_text("two")
+    papers.sync()
+    note.write_text("three")
+    papers.sync()
+    assert numbers(papers)["n.md"] == document
+    row = papers.ledger.intake.of_document(document)
+    assert row is not None
+    versions = papers.ledger.versions.of(row.id)
+    read = [(v.path, papers.ledger.versions.read(versions, v).content.text) for v in versions.all if v.is_there]
+    assert read == [
+        ("n.md", "one"),
+        ("n.md", "two"),
+        ("a.zip!/n.md", "two"),
+        ("b.zip!/n.md", "two"),
+        ("n.md", "two"),
+        ("n.md", "three"),
+    ]
+    assert versions.is_complete
+
+
 def test_many_vanished_parts_are_held_by_the_guard(papers: Papers) -> None:
     files = {f"{n}.md": f"text {n}" for n in range(30)}
     (papers.folder / "a.zip").write_bytes(zipped(files))

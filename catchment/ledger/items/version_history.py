@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import select
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Store, from_micros, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, from_micros, maybe_time
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, history, items, moves, sources
 from catchment.ledger.library import before_images
@@ -83,12 +83,7 @@ class VersionHistory:
             ).first()
             if item is None:
                 raise NotFound(f"item {item_id}: not found")
-            events = reading.execute(
-                select(history.c.at, history.c.event, history.c.sync_id, moves.c.locator)
-                .outerjoin(moves, moves.c.history_id == history.c.id)
-                .where(history.c.item_id == item_id, history.c.event.in_(_CHANGES))
-                .order_by(history.c.id)
-            ).all()
+            events = _events(reading, item_id)
             rows = before_images.along(reading, item.source_id, before_images.places(events, item.locator))
         versions = [*_replaced(rows), _now(item)]
         for place, version in enumerate(versions[:-1], 1):
@@ -111,6 +106,24 @@ class VersionHistory:
             at_path = (images.c.source_id == versions.source_id) & (images.c.path == version.path)
             image = at_path & (images.c.sync_id == version.replaced_by)
             return before_image(reading, image, versions.document or 0, versions.item_id, versions.source)
+
+
+def _events(reading: Reading, item_id: int) -> list[AnyRow]:
+    """Return the changes of the document of an item, oldest first, also those before the item took it from another one."""
+    columns = history.c.id, history.c.at, history.c.event, history.c.sync_id, history.c.reason, moves.c.locator
+    changes = select(*columns).outerjoin(moves, moves.c.history_id == history.c.id).where(history.c.event.in_(_CHANGES))
+    events: list[AnyRow] = []
+    number: int | None = item_id
+    while number is not None:
+        own = changes.where(history.c.item_id == number)
+        if events:
+            own = own.where(history.c.id < events[0].id)
+        rows = reading.execute(own.order_by(history.c.id)).all()
+        taken = [place for place, row in enumerate(rows) if (row.reason or "").startswith(before_images.TAKEN)]
+        start = taken[-1] if taken else 0
+        events = [*rows[start:], *events]
+        number = int(rows[start].reason.removeprefix(before_images.TAKEN)) if taken else None
+    return events
 
 
 def _replaced(rows: Sequence[tuple[AnyRow, bool]]) -> Iterator[Version]:

@@ -35,6 +35,9 @@ _LAST = 2**63 - 1
 DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The document columns that a before-image contains."""
 
+TAKEN = "document of item "
+"""How the reason of a move begins if an item took the document of another one."""
+
 
 def save(writing: Writing, live: ColumnElement[bool], sync_id: int | None = None) -> None:
     """Store before-images of live documents before they change or are withdrawn.
