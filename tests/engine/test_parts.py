@@ -313,6 +313,8 @@ def test_hits_in_the_same_archive_are_one_row(papers: Papers) -> None:
     assert rows("girder")[:3] == [["3.md"], archive, nested]
     assert [len(row) for row in rows("girder")[3:]] == [1, 1]
     assert rows('girder in:"a.zip!"') == [["a.zip!/1.md"], ["a.zip!/2.md"], nested]
+    assert rows('girder in:"a.zip!/inner.zip!"') == [nested]
+    assert papers.ledger.check(deep=True) == []
 
 
 def test_part_is_served_from_its_archive(papers: Papers) -> None:
@@ -477,6 +479,8 @@ def test_attachments_have_the_sender_and_the_date_of_their_message(papers: Paper
         samples.outlook_message({0x0037: "Minutes", 0x007D: headers}, folders=folders)
     )
     papers.sync()
+    mails = search(papers.ledger, "date:2026-03-03 type:mail path:o.msg", datetime.now(UTC), lanes=Lanes.WORDS)
+    assert [hit.item for hit in mails.hits] == ["o.msg"]
     results = search(papers.ledger, "from:ada date:2026-03-03 type:note", datetime.now(UTC), lanes=Lanes.WORDS)
     assert {place for hit in results.hits for _, place in hit.places} == {
         "letter.eml!/minutes.md",

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Table, case, delete, func, select
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among
 from catchment.ledger.db.folding import fold, plain_words, postgres_function
@@ -29,7 +29,7 @@ from catchment.ledger.db.schema import (
     items,
 )
 from catchment.ledger.library import embeddings, word_parts
-from catchment.model import EntityKind
+from catchment.model import PARTS, EntityKind
 
 INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
 TEXTS, WORDS = "", " "
@@ -193,17 +193,19 @@ def tags_and_folders(reading: Reading, which: ColumnElement[bool]) -> dict[Table
     """Return the rows of `doc_tags` and `doc_folders` for live documents."""
     columns = func.coalesce(documents.c.moment, 0), documents.c.content_id, documents.c.id
     its_tags = (
-        select(entities.c.value, *columns)
+        select(entities.c.value + "/", *columns)
         .join(documents, documents.c.content_id == entities.c.content_id)
         .where(entities.c.kind == EntityKind.TAG.value)
     )
     folded = cache(folded_path)
-    its_folders = select(items.c.container, *columns).join(documents, documents.c.item_id == items.c.id)
+    # The container of a file inside of others is the outermost one.
+    path = case((items.c.container.endswith(PARTS), items.c.locator), else_=items.c.container + "/")
+    its_folders = select(path, *columns).join(documents, documents.c.item_id == items.c.id)
     return {
         table: {
             (name, *document)
             for value, *document in reading.execute(statement.where(which, documents.c.removed_at.is_(None)))
-            for name in accumulate(folded(value).split("/"), "{}/{}".format)
+            for name in accumulate(folded(value.rpartition("/")[0]).split("/"), "{}/{}".format)
             if name
         }
         for table, statement in ((doc_tags, its_tags), (doc_folders, its_folders))

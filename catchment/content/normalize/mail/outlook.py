@@ -26,13 +26,15 @@ def outlook(metadata: Any, text: str, media_type: str) -> Document:
         properties["message-id"] = identifiers[0]
     if attachments := getattr(mail, "attachments", ()):
         properties["attachment-names"] = list(attachments)
+    sent = moment(metadata.created_at or "")
     return Document(
         text=text,
         media_type=media_type,
         title=words.text((metadata.subject or "").encode())[:1_000] or None,
         language=language(text),
         author=sender or None,
-        created=moment(metadata.created_at or ""),
+        created=sent,
+        modified=sent,
         properties=dict(sorted(properties.items())),
     )
 
