@@ -170,21 +170,11 @@ ItemSize = Annotated[
 ]
 PartNumber = Annotated[
     N,
-    Field(
-        title="Files inside",
-        description="Most files inside of an archive; five times as many mails",
-        ge=1,
-        le=5_000_000,
-    ),
+    Field(title="Files inside", description="Files inside of an archive; five times as many mails", ge=1, le=5_000_000),
 ]
 UnpackedSize = Annotated[
     N,
-    Field(
-        title="Unpacked, MB",
-        description="Most MB inside of an archive; five times as many of mails",
-        gt=0,
-        le=1_000_000,
-    ),
+    Field(title="Unpacked, MB", description="MB inside of an archive; five times as many of mails", gt=0, le=1_000_000),
 ]
 
 

@@ -18,15 +18,16 @@ import orjson
 
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
-from catchment.content.normalize import NORMALIZER, kind_of, normalize
-from catchment.content.normalize.formats import MAIL, OUTLOOK, SOURCE_TEXT
+from catchment.content.normalize import NORMALIZER, normalize, unpacked
+from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
 from catchment.content.parts import embedded
-from catchment.content.parts.containers import LIBARCHIVE, STANDARD, Allowance, kind_of_container, sha256
+from catchment.content.parts.containers import kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, listed, parts_of
 from catchment.content.parts.open_files import read_again
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector, Openable
 from catchment.model import CONTAINERS, PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
+from catchment.settings import Limits
 
 CODE = f"{NORMALIZER}.{EXTRACTOR}"
 """The version of the code that makes documents and extractions."""
@@ -40,7 +41,7 @@ class ReadTask:
     """An item to read, through a pickled connector or from `raw` if its bytes are already fetched.
 
     `known` is the item's content in the library; the same content is not parsed again. `recognized`: the text on the pictures
-    of its pages, as it was then. `carrier`: the item that it is a part of; then `raw` is the content of that. `allowance`:
+    of its pages, as it was then. `carrier`: the item that it is a part of; then `raw` is the content of that. `limits`:
     for its parts.
     """
 
@@ -50,7 +51,7 @@ class ReadTask:
     known: Content | None = None
     recognized: Mapping[int, PageText] = field(default_factory=dict)
     carrier: Item | None = None
-    allowance: Allowance = STANDARD
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def name(self) -> str:
@@ -166,13 +167,14 @@ def read(task: ReadTask) -> bytes:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return as_known.encode()
-    if kind := _by_libarchive(raw):  # in another archive
-        document = masked(listed(kind, parts_of(BytesIO(raw.data), kind, task.allowance)))
+    data, kind = unpacked(raw)
+    if kind in CONTAINERS and kind != MAILBOX:  # in another container, or without a known ending
+        document = masked(listed(kind, parts_of(BytesIO(data), kind, task.limits)))
     else:
         document = masked(normalize(raw, task.recognized))
     parts = None
     if task.has_parts or (task.carrier is None and _has_files(task, document)):
-        parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.allowance))
+        parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.limits))
         read_now = [warning for warning in document.warnings if not warning.startswith(embedded.NOT_READ)]
         document = replace(document, warnings=tuple(read_now) if parts else document.warnings)
     reading = _read(task, raw, content_hash, document)
@@ -198,7 +200,7 @@ def _read_container(task: ReadTask) -> Read:
     with _opened(task, task.item) as (raw, file):
         kind = kind_of_container(raw.name) or ""
         content_hash = sha256(file)
-        parts = tuple(parts_of(file, kind, task.allowance))
+        parts = tuple(parts_of(file, kind, task.limits))
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return replace(as_known, parts=parts)
@@ -220,7 +222,7 @@ def _fetch(task: ReadTask) -> RawContent:
     with _opened(task, task.carrier) as (raw, file):
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
-        part = read_again(key, file, _kind(raw, file), path, task.allowance.part_bytes)
+        part = read_again(key, file, _kind(raw, file), path, task.limits.max_bytes)
     return replace(part, encoding=raw.encoding, metadata={**raw.metadata, **part.metadata})
 
 
@@ -228,7 +230,7 @@ def _kind(raw: RawContent, file: IO[bytes]) -> str:
     """Return the media type of an item with parts."""
     if (kind := kind_of_container(raw.name)) and kind != OUTLOOK:  # whose name other messages have, too
         return kind
-    kind = kind_of(replace(raw, data=file.read()))
+    _, kind = unpacked(replace(raw, data=file.read()))
     file.seek(0)
     return kind
 
@@ -260,9 +262,9 @@ def _hash(raw: RawContent) -> str:
     return digest.hexdigest()
 
 
-def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None, kind: str = "") -> Read:
+def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
-    kind = kind or _by_libarchive(raw) or kind_of(raw) if document is None else document.media_type
+    kind = document.media_type if document else unpacked(raw)[1]
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
     normalizer = f"{CODE} {kind}{charset}{_mark(task.recognized)}"
     titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name
@@ -277,11 +279,6 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
         metadata,
         encode_document(document) if document else None,
     )
-
-
-def _by_libarchive(raw: RawContent) -> str:
-    kind = kind_of_container(raw.name) or ""
-    return kind if kind in LIBARCHIVE.values() else ""
 
 
 def _mark(recognized: Mapping[int, PageText]) -> str:

@@ -17,7 +17,6 @@ from typing import TypeVar
 from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.parsing import CODE, FORMAT, SHORT, Content, Read, ReadTask, digest, extract_document, read
-from catchment.content.parts.containers import Allowance
 from catchment.content.parts.listing import ListedPart
 from catchment.content.raw_store import RawStore
 from catchment.content.redaction import redact
@@ -39,7 +38,7 @@ from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, 
 from catchment.model import PARTS, Failure, Item, RawContent, ReplayStage, Skip, Upsert
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
-from catchment.settings import Policy
+from catchment.settings import Limits, Policy
 from catchment.sync import backoff
 from catchment.sync.kept_raw import has_no_secret, keep
 from catchment.sync.preflight import Permit, let_parse, scopes_of
@@ -88,7 +87,6 @@ class Bench:
     def __post_init__(self) -> None:
         let_parse(self.connector, self.pool, self.policy.limits)
         self.pickled = pickle.dumps(self.connector)
-        self.allowance = Allowance.of(self.policy.limits)
         parsers_fetch = self.connector.fetch_in_parser
         self.fetches_here = self.raw is not None or not parsers_fetch
         patience = _PATIENCE * self.policy.limits.stall_seconds if parsers_fetch else _PATIENCE_WITH_HOSTS
@@ -363,7 +361,10 @@ class OpenBatch:
             else:
                 known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
                 carrier = job.carrier[1] if job.carrier else None
-                yield job, ReadTask(job.item, self._bench.pickled, raw, known, pages, carrier, self._bench.allowance)
+                yield (
+                    job,
+                    ReadTask(job.item, self._bench.pickled, raw, known, pages, carrier, self._bench.policy.limits),
+                )
 
     def _fetched(self, job: ClaimedJob, *, is_kept: bool) -> RawContent | None:
         """Return the content of an item; None if the parsers fetch themselves. A replay sends no requests.
@@ -434,7 +435,7 @@ class OpenBatch:
             if (reading := self._reads.get(job.id)) is not None and reading.parts is not None:
                 connector, record = self._bench.connector, self._bench.ledger.intake.record_parts
                 why_not = connector.why_not_inside(job.item) if isinstance(connector, Openable) else _included
-                changes = [_part_change(job.item, part, self._bench.allowance, why_not) for part in reading.parts]
+                changes = [_part_change(job.item, part, self._bench.policy.limits, why_not) for part in reading.parts]
                 counts = record(self._bench.permit.source_id, job.item, changes, reading.content_hash)
                 if counts is not None:
                     self._bench.add(
@@ -521,12 +522,12 @@ def _included(_: str) -> None:
 
 
 def _part_change(
-    carrier: Item, part: ListedPart, allowance: Allowance, why_not: Callable[[str], str | None]
+    carrier: Item, part: ListedPart, limits: Limits, why_not: Callable[[str], str | None]
 ) -> Upsert | Skip | Failure:
     container, reason = carrier.locator + PARTS, None
     if why_not(part.path):
         reason = SkipReason.EXCLUDED
-    elif (part.size or 0) > allowance.part_bytes:
+    elif (part.size or 0) > limits.max_bytes:
         reason = SkipReason.TOO_LARGE
     version = f"{part.version}+{reason}" if reason else part.version
     item = Item(container + part.path, container, version, size=part.size, modified=part.modified)

@@ -24,7 +24,6 @@ from catchment.content.codec import decode_document
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import Read, ReadTask, read
-from catchment.content.parts.containers import Allowance
 from catchment.contracts import Connected, Connector, Unhurried
 from catchment.errors import ItemError, SourceError, Stopped
 from catchment.ledger import (
@@ -42,7 +41,7 @@ from catchment.ledger import (
 from catchment.model import Root, Tombstone, fingerprint
 from catchment.parser_pool import Failed, ParserPool
 from catchment.runtime import heartbeat, process
-from catchment.settings import Home, Policy
+from catchment.settings import Home, Limits, Policy
 from catchment.sync.discovery import recordable
 from catchment.sync.plan import Plan, make_plan
 from catchment.sync.preflight import let_parse, paced
@@ -244,7 +243,7 @@ def _parsed_afresh(
         let_parse(connector, pool, policy.limits)
         for part in in_parts(item_ids, _SAMPLE_AT_ONCE):
             samples = ledger.proof.samples(part)
-            tasks = list(_fetched(connector, pickled, samples, Allowance.of(policy.limits)))
+            tasks = list(_fetched(connector, pickled, samples, policy.limits))
             parsed = pool.run(read, [task for _, task in tasks], policy.limits)
             for index, outcome in parsed:
                 if isinstance(outcome, Failed):
@@ -263,14 +262,14 @@ def _parsed_afresh(
 
 
 def _fetched(
-    connector: Connector, pickled: bytes, samples: Sequence[Sample], allowance: Allowance
+    connector: Connector, pickled: bytes, samples: Sequence[Sample], limits: Limits
 ) -> Iterator[tuple[Sample, ReadTask]]:
     if isinstance(connector, Connected):
         connector.expect([sample.carrier or sample.item for sample in samples])
     for sample in samples:
         with suppress(ItemError):
             raw = None if connector.fetch_in_parser else connector.fetch(sample.carrier or sample.item)
-            yield sample, ReadTask(sample.item, pickled, raw, carrier=sample.carrier, allowance=allowance)
+            yield sample, ReadTask(sample.item, pickled, raw, carrier=sample.carrier, limits=limits)
 
 
 def _contents(ledger: Ledger, source: Source, ends: float) -> Iterator[Kept]:

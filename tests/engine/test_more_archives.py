@@ -13,10 +13,10 @@ from pathlib import Path
 import libarchive
 import pytest
 
-from catchment.content.parts.containers import STANDARD, ZIP, kind_of_container
+from catchment.content.parts.containers import kind_of_container
 from catchment.content.parts.listing import ListedPart, OpenContainer, parts_of, read_part
 from catchment.errors import ParseError
-from catchment.settings import Home
+from catchment.settings import Home, Limits
 from tests.engine.papers import Papers
 from tests.engine.test_parts import zipped
 
@@ -59,7 +59,7 @@ def rar(files: Mapping[str, bytes], *, locked: str = "", main: int = 0) -> bytes
 
 
 def parts(data: bytes, name: str) -> list[ListedPart]:
-    return list(parts_of(io.BytesIO(data), kind_of_container(name) or "", STANDARD))
+    return list(parts_of(io.BytesIO(data), kind_of_container(name) or "", Limits()))
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -138,7 +138,7 @@ def test_folder_of_a_zip_file_by_its_attribute_is_not_a_part() -> None:
 def test_zip_file_with_another_name_before_the_content_is_read() -> None:
     data = zipped({"a.md": b"first"}).replace(b"a.md", b"b.md", 1)
     assert [part.path for part in parts(data, "a.zip")] == ["a.md"]
-    assert read_part(OpenContainer(io.BytesIO(data), ZIP), "a.md", 1 << 20).data == b"first"
+    assert read_part(OpenContainer(io.BytesIO(data), "application/zip"), "a.md", 1 << 20).data == b"first"
 
 
 def test_zip_file_with_an_unknown_compression_says_so() -> None:
@@ -147,7 +147,7 @@ def test_zip_file_with_an_unknown_compression_says_so() -> None:
         b"PK\x01\x02\x14\x03\x14\0\0\0\x08", b"PK\x01\x02\x14\x03\x14\0\0\0\x09"
     )
     with pytest.raises(ParseError, match="compressed with a method that is not supported; unpack it"):
-        read_part(OpenContainer(io.BytesIO(deflate64), ZIP), "a.md", 1 << 20)
+        read_part(OpenContainer(io.BytesIO(deflate64), "application/zip"), "a.md", 1 << 20)
 
 
 def test_mailbox_without_messages_is_not_empty_in_silence() -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from catchment.content.normalize.formats import OUTLOOK
-from catchment.content.parts.containers import STANDARD
 from catchment.content.parts.listing import parts_of
 from catchment.errors import ParseError
-from catchment.settings import Home
+from catchment.settings import Home, Limits
 from tests.engine.papers import Papers
 from tests.engine.test_parts import LETTER, zipped
 from tests.normalize import samples
@@ -34,7 +33,7 @@ def message(*attached: dict[str, str | bytes]) -> bytes:
 
 
 def names(*attached: dict[str, str | bytes]) -> list[str]:
-    return [part.path for part in parts_of(io.BytesIO(message(*attached)), OUTLOOK, STANDARD)]
+    return [part.path for part in parts_of(io.BytesIO(message(*attached)), OUTLOOK, Limits())]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_files_are_in_their_order_and_equal_names_differ() -> None:
 
 def test_damaged_message_says_so() -> None:
     with pytest.raises(ParseError, match="the attached files of the message are damaged"):
-        list(parts_of(io.BytesIO(message({LONG: "a.md", DATA: b"1"})[:700]), OUTLOOK, STANDARD))
+        list(parts_of(io.BytesIO(message({LONG: "a.md", DATA: b"1"})[:700]), OUTLOOK, Limits()))
 
 
 def test_attached_files_are_documents(home: Home, tmp_path: Path) -> None:

@@ -100,6 +100,15 @@ def test_parts_of_all_kinds_and_levels_are_documents(papers: Papers) -> None:
     assert papers.ledger.check(deep=True) == []
 
 
+def test_archive_without_a_known_ending_lists_its_files(papers: Papers) -> None:
+    (papers.folder / "backup").write_bytes(zipped({"a/one.md": "1", "../two.md": "2", "a/": ""}))
+    (papers.folder / "old.gz").write_bytes(tarred({"old.md": b"3"}))
+    (papers.folder / "b.tar").write_bytes(tarred({"in.tar.bz2": tarred({"deep.md": b"4"}, "w:bz2")}, "w"))
+    papers.sync()
+    lists = {name: text for name, text in papers.documents().items() if name.endswith(("backup", ".gz", "2"))}
+    assert lists == {"backup": "- a/one.md\n- two.md", "old.gz": "- old.md", "b.tar!/in.tar.bz2": "- deep.md"}
+
+
 def test_changed_archive_reads_only_changed_parts(papers: Papers) -> None:
     (papers.folder / "a.zip").write_bytes(zipped({"one.md": "1", "two.md": "2", "three.md": "3"}))
     papers.sync()

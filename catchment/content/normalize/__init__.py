@@ -19,7 +19,7 @@ from catchment.content.normalize.titles import declared_title, title_of
 from catchment.errors import ParseError, Skipped, SkipReason
 from catchment.model import SUMMARY_END, Document, PageText, RawContent
 
-__all__ = ["NORMALIZER", "kind_of", "normalize"]
+__all__ = ["NORMALIZER", "normalize", "unpacked"]
 
 NORMALIZER = "14"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
@@ -42,9 +42,12 @@ def normalize(raw: RawContent, recognized: Mapping[int, PageText] = MappingProxy
     return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address, recognized)
 
 
-def kind_of(raw: RawContent) -> str:
-    """Return the media type of the document that `normalize` returns. Raises the same errors for a damaged gzip file."""
-    return _unpacked(raw.data, raw.name, raw.media_type)[1]
+def unpacked(raw: RawContent) -> tuple[bytes, str]:
+    """Return the content that `normalize` reads, of a gzip file that of the file in it, and its media type.
+
+    Raises the same errors for a damaged gzip file.
+    """
+    return _unpacked(raw.data, raw.name, raw.media_type)
 
 
 def _with_summary(raw: RawContent) -> Document:
@@ -55,7 +58,7 @@ def _with_summary(raw: RawContent) -> Document:
     try:
         page = normalize(replace(raw, summary=""))
     except (ParseError, Skipped) as error:
-        page = Document("", kind_of(raw), warnings=(str(error),))
+        page = Document("", unpacked(raw)[1], warnings=(str(error),))
     return joined(page, summaries)
 
 
@@ -94,7 +97,7 @@ def _read(
         case Reader.TEXT:
             declared = declared_encoding(data)
             return _text(data, kind, *((encoding, declared) if address else (declared, encoding)))
-        case Reader.ARCHIVE if kind == _GZIP:
+        case Reader.ARCHIVE:  # its files are listed; a gzip file is in too many others
             raise Skipped(SkipReason.UNSUPPORTED)
         case Reader.HTML if address:
             from catchment.content.normalize.html.main_text import web_page
@@ -130,10 +133,6 @@ def _structured(data: bytes, kind: str, reader: Reader, recognized: Mapping[int,
             from catchment.content.normalize.images import image
 
             return image(data, kind, recognized)
-        case Reader.ARCHIVE:
-            from catchment.content.normalize.archives import archive
-
-            return archive(data, kind)
     from catchment.content.normalize.office import office
 
     return office(data, kind, recognized)

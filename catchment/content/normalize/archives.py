@@ -1,19 +1,13 @@
-"""List the members of archives within fixed limits, and decompress gzip files.
-
-Files are never unpacked to disk.
-"""
+"""Open zip packages within fixed limits, and decompress gzip files."""
 
 from __future__ import annotations
 
 import io
-import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable
 
 from catchment.content.normalize.decode import is_text
 from catchment.errors import ParseError, ResourceExhausted
-from catchment.model import Document
 
 MAX_MEMBERS = 10_000
 MAX_BYTES = 512 * 1024 * 1024
@@ -35,17 +29,6 @@ def refuse_bomb(data: bytes) -> None:
     total = sum(member.file_size for member in members)
     if total > MAX_BYTES or (total > _RATIO_FROM and total > _RATIO * len(data)):
         raise ResourceExhausted(_TOO_LARGE)
-
-
-def archive(data: bytes, media_type: str) -> Document:
-    """Return the names of the members of a zip or tar file as a Markdown list."""
-    if media_type == "application/zip":
-        names: Iterable[str] = (member.filename for member in opened(data).infolist())
-    else:
-        names = _tar_names(data)
-    printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
-    lines = [f"- {name}" for name in printable]
-    return Document(text="\n".join(lines), media_type=media_type, properties={"files": len(lines)})
 
 
 def inflated(data: bytes) -> bytes:
@@ -96,18 +79,3 @@ def opened(data: bytes) -> zipfile.ZipFile:
         if is_text(data):
             raise ParseError("the file is text and not a zip package; change its extension to .txt") from error
         raise ParseError("the zip file is damaged; fetch or save it again") from error
-
-
-def _tar_names(data: bytes) -> list[str]:
-    names: list[str] = []
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as held:
-            for member in held:
-                if len(names) >= MAX_MEMBERS:
-                    raise ResourceExhausted(
-                        f"the archive has more than {MAX_MEMBERS:,} files (a fixed limit); to have them read, unpack it"
-                    )
-                names.append(member.name + ("/" if member.isdir() else ""))
-    except (tarfile.TarError, ValueError, EOFError) as error:
-        raise ParseError("the tar file is damaged; fetch it again") from error
-    return names

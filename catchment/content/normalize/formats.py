@@ -126,7 +126,7 @@ def media_type(data: bytes, name: str) -> str:
     The extension of a binary format decides for content without a signature, so that a damaged file is reported as damaged
     and not read as text. Exceptions are extensions that text files also use (`.dot`, `.pot`, `.key`).
     """
-    claimed = _claimed(name)
+    claimed = type_by_name(name)
     if signed := _signed(data, claimed):
         return signed
     if not is_text(data):
@@ -150,10 +150,12 @@ def uncompressed(name: str) -> str:
     return stem + _PACKED[ending.lower()] if dot and ending.lower() in _PACKED else name
 
 
-def _claimed(name: str) -> str:
+def type_by_name(name: str) -> str:
+    """Return the media type that a file name claims; `application/octet-stream` if it claims none."""
     base = name.rpartition("/")[2].lower()
-    ending = base.rpartition(".")[2] if "." in base else ""
-    return _BY_NAME.get(base) or ENDINGS.get(ending, UNKNOWN)
+    endings = base.split(".")[1:]
+    claims = ENDINGS.get(".".join(endings[-2:])), ENDINGS.get("".join(endings[-1:]))  # "tar.gz", "gz"
+    return _BY_NAME.get(base) or claims[0] or claims[1] or UNKNOWN
 
 
 def _signed(data: bytes, claimed: str) -> str | None:

@@ -11,42 +11,14 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import ENDINGS, MAIL, MAILBOX, OUTLOOK
+from catchment.content.normalize.formats import MAIL, OUTLOOK, type_by_name
+from catchment.model import CONTAINERS
 from catchment.parser_pool import progress
-from catchment.settings import Limits
 
-ZIP, TAR = "application/zip", "application/x-tar"
-LIBARCHIVE = {
-    ".7z": "application/x-7z-compressed",
-    ".rar": "application/vnd.rar",
-    ".tar.zst": "application/zstd",
-    ".tzst": "application/zstd",
-    ".tar.lz": "application/x-lzip",
-    ".cab": "application/vnd.ms-cab-compressed",
-    ".cpio": "application/x-cpio",
-}
-"""The types of the archives that libarchive reads, by the ending of their name."""
 MOST_BYTES = 10 << 30
 """The size limit of such a file."""
-_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _IN_MEMORY = 16 << 20
 _PIECE = 1 << 20
-
-
-class Allowance(NamedTuple):
-    """The limits for the parts of one item: bytes of each part, and parts and bytes of all levels together."""
-
-    part_bytes: int
-    parts: int
-    unpacked_bytes: int
-
-    @classmethod
-    def of(cls, limits: Limits) -> Allowance:
-        """Return the allowance of a source."""
-        return cls(limits.max_bytes, limits.max_parts, int(limits.unpacked_mb * 1_000_000))
-
-
-STANDARD = Allowance.of(Limits())
 
 
 class Member(NamedTuple):
@@ -79,13 +51,8 @@ class Member(NamedTuple):
 
 def kind_of_container(name: str) -> str | None:
     """Return the media type of a container by its file name; None if the file has no parts."""
-    lower = name.lower()
-    if lower.endswith(_TARS):
-        return TAR
-    if kind := next((kind for ending, kind in LIBARCHIVE.items() if lower.endswith(ending)), None):
-        return kind
-    kind = ENDINGS.get(lower.rpartition(".")[2])
-    return kind if kind in (ZIP, MAILBOX, MAIL, OUTLOOK) else None
+    kind = type_by_name(name)
+    return kind if kind in CONTAINERS or kind in (MAIL, OUTLOOK) else None
 
 
 def addressed(members: Iterator[Member]) -> Iterator[tuple[str, Member]]:

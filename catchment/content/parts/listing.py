@@ -10,23 +10,15 @@ from typing import IO, NamedTuple
 
 from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK
 from catchment.content.parts import archive_members, embedded, message_members, ordered_members
-from catchment.content.parts.containers import (
-    LIBARCHIVE,
-    TAR,
-    ZIP,
-    Allowance,
-    Member,
-    addressed,
-    sha256,
-    spooled,
-)
+from catchment.content.parts.containers import Member, addressed, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
 from catchment.parser_pool import progress
+from catchment.settings import Limits
 
 _MOST_DEPTH = 5
 _OF_MAILBOX = 5
-"""The allowance of a mailbox, in those of an archive."""
+"""The limits of a mailbox, in those of an archive."""
 _TOO_DEEP = "…"
 _DEEP = f"an archive in more than {_MOST_DEPTH} others; unpack the outer ones"
 
@@ -41,12 +33,12 @@ class ListedPart(NamedTuple):
     problem: str
 
 
-def parts_of(file: IO[bytes], kind: str, allowance: Allowance) -> Iterator[ListedPart]:
+def parts_of(file: IO[bytes], kind: str, limits: Limits) -> Iterator[ListedPart]:
     """Yield the parts of a container, outer ones before those inside them.
 
-    Raises ParseError if it is damaged, and ResourceExhausted if it exceeds its allowance.
+    Raises ParseError if it is damaged, and ResourceExhausted if all levels together exceed the limits.
     """
-    yield from _Walk(allowance, _OF_MAILBOX if kind == MAILBOX else 1).parts(file, kind, "", 1)
+    yield from _Walk(limits, _OF_MAILBOX if kind == MAILBOX else 1).parts(file, kind, "", 1)
 
 
 def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawContent:
@@ -111,11 +103,11 @@ class OpenContainer:
 
 
 class _Walk:
-    """The listing of one item, with the used share of its allowance."""
+    """The listing of one item, with what it used of its limits."""
 
-    def __init__(self, allowance: Allowance, factor: int) -> None:
-        self._most_bytes = allowance.part_bytes
-        self._most_parts, self._most_unpacked = allowance.parts * factor, allowance.unpacked_bytes * factor
+    def __init__(self, limits: Limits, factor: int) -> None:
+        self._most_bytes = limits.max_bytes
+        self._most_parts, self._most_unpacked = limits.max_parts * factor, limits.unpacked_mb * factor * 1_000_000
         self._listed = self._unpacked = 0
 
     def parts(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
@@ -152,7 +144,7 @@ class _Walk:
                 f"more than {self._most_parts:,} files inside; unpack it, or raise limits.max_parts"
             )
         if self._unpacked > self._most_unpacked:
-            most = f"{self._most_unpacked // 1_000_000:,} MB"
+            most = f"{self._most_unpacked // 1_000_000:,.0f} MB"
             raise ResourceExhausted(
                 f"unpacks to more than {most}; if you trust it, raise limits.unpacked_mb or unpack it"
             )
@@ -164,10 +156,10 @@ def _reader(kind: str) -> Callable[[IO[bytes]], Iterator[Member]]:
 
 _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
     embedded.PDF: embedded.pdf_members,
-    ZIP: archive_members.zip_members,
-    TAR: archive_members.tar_members,
+    "application/zip": archive_members.zip_members,
+    "application/x-tar": archive_members.tar_members,
     MAILBOX: message_members.mailbox_members,
     MAIL: message_members.attached_members,
     OUTLOOK: message_members.outlook_members,
-    **{kind: partial(ordered_members.ordered_members, kind=kind) for kind in LIBARCHIVE.values()},
+    **{kind: partial(ordered_members.ordered_members, kind=kind) for kind in ordered_members.FORMATS},
 }

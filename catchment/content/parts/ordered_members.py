@@ -18,7 +18,7 @@ from catchment.content.parts.containers import Member
 from catchment.errors import ParseError
 
 _SEVEN, _HEADER = "application/x-7z-compressed", 32
-_FORMATS = {
+FORMATS = {
     _SEVEN: ("7zip", "none"),
     "application/vnd.rar": ("rar", "none"),
     "application/zstd": ("tar", "zstd"),
@@ -103,7 +103,7 @@ class _Archive:
     def _open(self) -> None:
         self._opened.close()
         self._file.seek(0)
-        layout, compression = _FORMATS[self._kind]
+        layout, compression = FORMATS[self._kind]
         layout += "5" if self._file.read(len(_RAR5)) == _RAR5 else ""
         self._file.seek(0)
         self._next, self._entry, self._pointer = 0, None, None
