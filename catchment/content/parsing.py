@@ -19,13 +19,13 @@ import orjson
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
-from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
-from catchment.content.parts import embedded
+from catchment.content.normalize.formats import HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
 from catchment.content.parts.containers import kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, listed, parts_of
 from catchment.content.parts.open_files import read_again
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector, Openable
+from catchment.errors import ParseError
 from catchment.model import CONTAINERS, PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
 from catchment.settings import Limits
 
@@ -60,12 +60,16 @@ class ReadTask:
 
     @property
     def has_parts(self) -> bool:
-        """Whether it is a container, by its name. Parts of parts belong to the outermost one.
+        """Whether it has parts, by its name."""
+        return self.lists(kind_of_container(self.name) or "")
 
-        The attachments of a message in a mailbox are items of their own.
+    def lists(self, kind: str) -> bool:
+        """Whether the parts of an item of this media type are items, too. Parts of parts belong to the outermost one.
+
+        The attachments of a message of a connector that cannot open it are items already.
         """
-        kind = kind_of_container(self.name) if self.carrier is None else None
-        return kind in CONTAINERS or (kind == MAIL and isinstance(_connector(self.connector), Openable))
+        is_message = kind in (MAIL, OUTLOOK) and isinstance(_connector(self.connector), Openable)
+        return self.carrier is None and (is_message or kind in CONTAINERS or HOLDERS.match(kind) is not None)
 
 
 SHORT = 32 * 1024
@@ -167,16 +171,8 @@ def read(task: ReadTask) -> bytes:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return as_known.encode()
-    data, kind = unpacked(raw)
-    if kind in CONTAINERS and kind != MAILBOX:  # in another container, or without a known ending
-        document = masked(listed(kind, parts_of(BytesIO(data), kind, task.limits)))
-    else:
-        document = masked(normalize(raw, task.recognized))
-    parts = None
-    if task.has_parts or (task.carrier is None and _has_files(task, document)):
-        parts = tuple(parts_of(BytesIO(raw.data), document.media_type, task.limits))
-        read_now = [warning for warning in document.warnings if not warning.startswith(embedded.NOT_READ)]
-        document = replace(document, warnings=tuple(read_now) if parts else document.warnings)
+    document, parts = _parsed(task, raw)
+    document = masked(document)
     reading = _read(task, raw, content_hash, document)
     extraction = None
     if document.media_type not in SOURCE_TEXT and len(reading.document or b"") <= SHORT:
@@ -186,13 +182,18 @@ def read(task: ReadTask) -> bytes:
     return replace(reading, extraction=extraction, seconds=time.perf_counter() - start, parts=parts).encode()
 
 
-def _has_files(task: ReadTask, document: Document) -> bool:
-    """Return whether there are files in a document, or attached to a message whose name does not tell that it is one."""
-    if document.media_type in (MAIL, OUTLOOK):
-        has_names = document.media_type == OUTLOOK or "attachments" in document.properties
-        return has_names and isinstance(_connector(task.connector), Openable)
-    can_be_read = document.media_type == embedded.PDF or document.media_type.startswith(embedded.OFFICE)
-    return can_be_read and any(warning.startswith(embedded.NOT_READ) for warning in document.warnings)
+def _parsed(task: ReadTask, raw: RawContent) -> tuple[Document, tuple[ListedPart, ...] | None]:
+    """Return the document of an item, and its parts if they are items."""
+    data, kind = unpacked(raw)
+    has_items = task.lists(kind)
+    if kind in CONTAINERS and (has_items or kind != MAILBOX):
+        files = tuple(parts_of(BytesIO(data), kind, task.limits))
+        return listed(kind, files), files if has_items else None
+    document = normalize(raw, task.recognized)
+    try:
+        return document, tuple(parts_of(BytesIO(data), kind, task.limits)) if has_items else None
+    except ParseError as error:
+        return replace(document, warnings=(*document.warnings, f"files inside not read: {error}")), None
 
 
 def _read_container(task: ReadTask) -> Read:
@@ -222,17 +223,16 @@ def _fetch(task: ReadTask) -> RawContent:
     with _opened(task, task.carrier) as (raw, file):
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
-        part = read_again(key, file, _kind(raw, file), path, task.limits.max_bytes)
+        part = read_again(key, *_container(raw, file), path, task.limits.max_bytes)
     return replace(part, encoding=raw.encoding, metadata={**raw.metadata, **part.metadata})
 
 
-def _kind(raw: RawContent, file: IO[bytes]) -> str:
-    """Return the media type of an item with parts."""
+def _container(raw: RawContent, file: IO[bytes]) -> tuple[IO[bytes], str]:
+    """Return an item with parts, decompressed if that is needed to read any of them, and its media type."""
     if (kind := kind_of_container(raw.name)) and kind != OUTLOOK:  # whose name other messages have, too
-        return kind
-    _, kind = unpacked(replace(raw, data=file.read()))
-    file.seek(0)
-    return kind
+        return file, kind
+    data, kind = unpacked(replace(raw, data=file.read()))
+    return BytesIO(data), kind
 
 
 @contextmanager

@@ -102,11 +102,23 @@ def test_parts_of_all_kinds_and_levels_are_documents(papers: Papers) -> None:
 
 def test_archive_without_a_known_ending_lists_its_files(papers: Papers) -> None:
     (papers.folder / "backup").write_bytes(zipped({"a/one.md": "1", "../two.md": "2", "a/": ""}))
-    (papers.folder / "old.gz").write_bytes(tarred({"old.md": b"3"}))
+    (papers.folder / "old.gz").write_bytes(gzip.compress(tarred({"old.md": b"3"}, "w")))
+    (papers.folder / "list.gz").write_bytes(gzip.compress(message(1) + message(2)))
     (papers.folder / "b.tar").write_bytes(tarred({"in.tar.bz2": tarred({"deep.md": b"4"}, "w:bz2")}, "w"))
     papers.sync()
-    lists = {name: text for name, text in papers.documents().items() if name.endswith(("backup", ".gz", "2"))}
-    assert lists == {"backup": "- a/one.md\n- two.md", "old.gz": "- old.md", "b.tar!/in.tar.bz2": "- deep.md"}
+    assert papers.documents() == {
+        "backup": "- a/one.md\n- two.md",
+        "backup!/a/one.md": "1",
+        "backup!/two.md": "2",
+        "old.gz": "- old.md",
+        "old.gz!/old.md": "3",
+        "list.gz": "- 1@example.org.eml\n- 2@example.org.eml",
+        "list.gz!/1@example.org.eml": "The level is 1.",
+        "list.gz!/2@example.org.eml": "The level is 2.",
+        "b.tar": "- in.tar.bz2",
+        "b.tar!/in.tar.bz2": "- deep.md",
+        "b.tar!/in.tar.bz2!/deep.md": "4",
+    }
 
 
 def test_changed_archive_reads_only_changed_parts(papers: Papers) -> None:
@@ -345,9 +357,13 @@ def test_files_embedded_in_documents_are_parts(papers: Papers) -> None:
         pdf.new_page(200, 200)
         pdf.new_attachment("minutes.md").set_data(b"# Agreed")
         pdf.save(papers.folder / "plan.pdf")
+    (papers.folder / "a.zip").write_bytes(zipped({"deck.pptx": (papers.folder / "deck.pptx").read_bytes()}))
     papers.sync()
     found = papers.documents()
     assert {name for name in found if "!/" in name} == {
+        "a.zip!/deck.pptx",
+        "a.zip!/deck.pptx!/levels.docx",
+        "a.zip!/deck.pptx!/memo.txt",
         "deck.pptx!/levels.docx",
         "deck.pptx!/memo.txt",
         "plan.pdf!/minutes.md",
@@ -355,6 +371,9 @@ def test_files_embedded_in_documents_are_parts(papers: Papers) -> None:
     assert (found["deck.pptx!/memo.txt"], found["plan.pdf!/minutes.md"]) == ("The memo.", "# Agreed")
     warnings = [document_named(papers.ledger, name).content.warnings for name in ("deck.pptx", "plan.pdf")]
     assert not [each for each in warnings if "not read" in str(each)]
+    (papers.folder / "deck.pptx").write_bytes(samples.pptx())
+    papers.sync()
+    assert {name for name in papers.documents() if name.startswith("deck.pptx!/")} == set()
 
 
 def test_mails_of_a_folder_without_an_ending_have_their_attachments(papers: Papers) -> None:

@@ -21,7 +21,7 @@ from catchment.model import SUMMARY_END, Document, PageText, RawContent
 
 __all__ = ["NORMALIZER", "normalize", "unpacked"]
 
-NORMALIZER = "14"
+NORMALIZER = "15"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _GZIP = "application/gzip"

@@ -11,12 +11,13 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import MAIL, OUTLOOK, type_by_name
+from catchment.content.normalize.formats import HOLDERS, MAIL, OUTLOOK, type_by_name
 from catchment.model import CONTAINERS
 from catchment.parser_pool import progress
 
 MOST_BYTES = 10 << 30
 """The size limit of such a file."""
+_WITH_PARTS = CONTAINERS | {MAIL, OUTLOOK}
 _IN_MEMORY = 16 << 20
 _PIECE = 1 << 20
 
@@ -45,14 +46,15 @@ class Member(NamedTuple):
 
     @property
     def kind(self) -> str | None:
-        """The media type, if it is a container itself."""
-        return MAIL if self.media_type == MAIL else kind_of_container(self.name)
+        """The media type, if it has parts itself."""
+        kind = MAIL if self.media_type == MAIL else type_by_name(self.name)
+        return kind if kind in _WITH_PARTS or HOLDERS.match(kind) else None
 
 
 def kind_of_container(name: str) -> str | None:
     """Return the media type of a container by its file name; None if the file has no parts."""
     kind = type_by_name(name)
-    return kind if kind in CONTAINERS or kind in (MAIL, OUTLOOK) else None
+    return kind if kind in _WITH_PARTS else None
 
 
 def addressed(members: Iterator[Member]) -> Iterator[tuple[str, Member]]:

@@ -13,10 +13,6 @@ from catchment.content.parts.archive_members import zip_members
 from catchment.content.parts.containers import Member
 from catchment.errors import ParseError
 
-PDF = "application/pdf"
-OFFICE = "application/vnd.openxmlformats-officedocument."
-NOT_READ = ("embedded files not read: ", "attached files not read: ")
-"""The beginnings of the warnings about such files."""
 _PACKAGED = "\x01Ole10Native"
 
 

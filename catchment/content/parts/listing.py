@@ -151,11 +151,11 @@ class _Walk:
 
 
 def _reader(kind: str) -> Callable[[IO[bytes]], Iterator[Member]]:
-    return embedded.office_members if kind.startswith(embedded.OFFICE) else _READERS[kind]
+    return _READERS.get(kind, embedded.office_members)
 
 
 _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
-    embedded.PDF: embedded.pdf_members,
+    "application/pdf": embedded.pdf_members,
     "application/zip": archive_members.zip_members,
     "application/x-tar": archive_members.tar_members,
     MAILBOX: message_members.mailbox_members,

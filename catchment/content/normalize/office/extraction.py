@@ -13,6 +13,7 @@ from functools import cache
 from html import unescape
 from typing import Any, NamedTuple, Self
 
+from catchment.content.normalize.formats import HOLDERS
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ItemError, ParseError, ResourceExhausted
 
@@ -103,7 +104,7 @@ def extracted(data: bytes, media_type: str) -> Extracted:
     result = outcome.results[0]
     content = _without_marks(result.content)
     pages = {page.page_number: _without_marks(page.content) for page in result.pages or ()}
-    return Extracted(content, result.metadata, pages, _remarks(result))
+    return Extracted(content, result.metadata, pages, _remarks(result, media_type))
 
 
 def _without_marks(text: str) -> str:
@@ -118,7 +119,7 @@ def _unmarked(line: str) -> str:
     return _STRUCK.sub(r"~~\1~~\2", _UNDERLINED.sub(r"\1", line))
 
 
-def _remarks(result: Any) -> list[str]:
+def _remarks(result: Any, media_type: str) -> list[str]:
     """Return warnings about the content that xberg reports as omitted."""
     embedded = len(result.children or [])
     kinds: dict[str, None] = {}
@@ -127,7 +128,7 @@ def _remarks(result: Any) -> list[str]:
             embedded += 1
         elif warning.source not in _NO_LOSS:
             kinds[f"some content was not read (reader: {warning.source})"] = None
-    return [*([f"embedded files not read: {embedded}"] if embedded else []), *kinds]
+    return [*([f"embedded files not read: {embedded}"] if embedded and not HOLDERS.match(media_type) else []), *kinds]
 
 
 @cache

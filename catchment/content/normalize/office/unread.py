@@ -40,7 +40,6 @@ _SKIPPED = frozenset(
 )
 _FIELDS = frozenset(["page-number", "page-count", "time", "sheet-name", "title", "file-name"])
 _NO_NOTES = frozenset({"sldNum", "hdr", "ftr", "dt", "sldImg"})
-_EMBEDDED = frozenset({"package", "oleObject"})
 _ODF_MARGINS = re.compile(r"(header|footer)(?:-left|-first)?")
 
 
@@ -69,20 +68,18 @@ def of_document(package: Package, text: str) -> Unread:
     for relation in related:
         if relation.kind == "aFChunk" and not relation.is_external:
             search.add_chunk(relation.target)
-    return search.result(related)
+    return search.result()
 
 
 def of_slides(package: Package, slides: Iterable[str], text: str) -> Unread:
     """Return the texts beside the slides of a presentation (OOXML): notes, comments, charts and diagrams."""
     search = _Search(package, text)
-    related: list[Relation] = []
     for number, slide in enumerate(slides, 1):
         beside = search.relations(slide)
         search.add_all(f"Notes on slide {number}: ", beside, "notesSlide")
         search.add_all(f"Comment on slide {number}: ", beside, "comments")
         search.add_drawings(beside)
-        related += beside
-    return search.result(related)
+    return search.result()
 
 
 def of_binary_workbook(package: Package, text: str) -> Unread:
@@ -96,7 +93,7 @@ def of_binary_workbook(package: Package, text: str) -> Unread:
             search.add("", drawing)
             search.add_drawings(search.relations(drawing))
         related += beside
-    unread = search.result(related)
+    unread = search.result()
     if any(relation.kind == "comments" for relation in related):
         unread.warnings.append("comments of cells were not read; save the file as .xlsx")
     return unread
@@ -111,7 +108,7 @@ def of_open_document(package: Package, text: str, *, has_sheets: bool = False) -
             if name.endswith("/content.xml"):
                 search.add("", name, is_mixed=True)
     search.add("", "styles.xml", is_mixed=True, is_margin=True)
-    return search.result([])
+    return search.result()
 
 
 class Written:
@@ -150,11 +147,8 @@ class _Search:
         self._unread = Unread()
         self._damaged = 0
 
-    def result(self, related: list[Relation]) -> Unread:
-        """Return the result. Embedded files are counted in the relationships `related`."""
-        embedded = len({relation.target for relation in related if relation.kind in _EMBEDDED})
-        if embedded:
-            self._unread.warnings.append(f"embedded files not read: {embedded}")
+    def result(self) -> Unread:
+        """Return the result."""
         if self._damaged:
             self._unread.warnings.append(f"unreadable parts: {self._damaged}")
         return self._unread

@@ -68,7 +68,6 @@ class _Workbook:
         is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
         self._epoch = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no time zone
         self._room = MAX_CHARACTERS
-        self._embedded: set[str] = set()
 
     def text(self) -> tuple[str, list[str]]:
         blocks: list[str] = []
@@ -85,8 +84,6 @@ class _Workbook:
                 blocks += [f"## {name}", *parts]
         if len(sheets) > _MAX_SHEETS:
             self._warnings.append(f"only the first {_MAX_SHEETS:,} sheets were read (a fixed limit)")
-        if self._embedded:
-            self._warnings.append(f"embedded files not read: {len(self._embedded)}")
         return "\n\n".join(blocks), list(dict.fromkeys(self._warnings))
 
     def _sheet(self, relation: Relation) -> list[str]:
@@ -96,7 +93,6 @@ class _Workbook:
             self._package.feed(relation.target, reader)
         except ParseError:
             self._warnings.append("a sheet is damaged; only the cells before the damage were read")
-        self._embedded |= {each.target for each in related if each.kind in ("package", "oleObject")}
         for (row, column), address in reader.links.items():
             cells = reader.rows.setdefault(row, {})
             words = cells.get(column, "")
