@@ -119,7 +119,8 @@ def test_saved_page_is_read_like_a_page(name: str, head: str) -> None:
     document = _read(_saved(page, head), name)
     assert (document.media_type, document.title) == ("multipart/related", "Weir inspection")
     assert document.text == "# Mühle\n\nThe gate\n\nIn a frame"
-    assert document.properties == {"canonical": "https://example.org/weir"}
+    saved = {"saved": "2026-03-14"} if "Date:" in head else {}
+    assert document.properties == {"canonical": "https://example.org/weir", **saved}
 
 
 def _notebook(*outputs: dict[str, Any]) -> Document:

@@ -34,8 +34,10 @@ CANVAS = "application/x-jsoncanvas"
 MAIL, MAILBOX, SAVED_PAGE = "message/rfc822", "application/mbox", "multipart/related"
 OUTLOOK = "application/vnd.ms-outlook"
 HTML, XHTML = "text/html", "application/xhtml+xml"
-HOLDERS = re.compile(r"application/(?:pdf|vnd\.openxmlformats.*|vnd\.ms-(?:word|excel|powerpoint)\..*12)")
-"""The types of documents whose attached or embedded files are documents of their own."""
+HOLDERS = re.compile(
+    r"multipart/related|application/(?:pdf|vnd\.openxmlformats.*|vnd\.ms-(?:word|excel|powerpoint)\..*12)"
+)
+"""The types of documents and pages whose attached or embedded files are documents of their own."""
 
 READERS: dict[str, Reader] = {}
 ENDINGS: dict[str, str] = {}

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK
+from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK, SAVED_PAGE
 from catchment.content.parts import archive_members, embedded, message_members, ordered_members
 from catchment.content.parts.containers import Member, addressed, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
@@ -159,6 +159,7 @@ _READERS: Mapping[str, Callable[[IO[bytes]], Iterator[Member]]] = {
     "application/zip": archive_members.zip_members,
     "application/x-tar": archive_members.tar_members,
     MAILBOX: message_members.mailbox_members,
+    SAVED_PAGE: message_members.page_members,
     MAIL: message_members.attached_members,
     OUTLOOK: message_members.outlook_members,
     **{kind: partial(ordered_members.ordered_members, kind=kind) for kind in ordered_members.FORMATS},

@@ -1,4 +1,4 @@
-"""The messages of a mailbox file (mbox, RFC 4155), and the files attached to a message."""
+"""The messages of a mailbox file (mbox, RFC 4155), and the files attached to a message or a saved page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import IO
+from urllib.parse import urlsplit
 
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.formats import MAIL
 from catchment.content.normalize.mail import letterhead
 from catchment.content.normalize.mail.attachments import attachments
 from catchment.content.normalize.mail.message_files import message_of, without_quoting
+from catchment.content.normalize.mail.mime import parse
+from catchment.content.normalize.mail.words import file_name
 from catchment.content.parts.containers import Member
 from catchment.errors import ParseError, SkipReason
 
@@ -25,6 +28,7 @@ _NAMES = tuple(f"__substg1.0_{tag}" for tag in ("3707", "3704", "3001"))
 _DATA, _HEADER = "__substg1.0_37010102", "__substg1.0_007D001F"
 _OBJECT = "a message or object in a message of Outlook; save it as a file of its own"
 _LONGEST_LINE = 1_000
+_OF_PAGES = re.compile(r"(?:image|audio|video|font)/|text/(?:html|css|javascript)$|application/.*(?:xhtml|script|font)")
 _LONGEST_HEAD = 64 << 10
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*<?([^<>\s]{1,200})", re.MULTILINE | re.IGNORECASE)
 _SEPARATOR = re.compile(rb"^From (?>[^\n]{0,900}\d\d:\d\d[^\n]{0,90}\n)(?=[!-9;-~]+:)", re.MULTILINE)
@@ -64,6 +68,16 @@ def attached_members(file: IO[bytes]) -> Iterator[Member]:
         content = partial(io.BytesIO, each.data)
         head = letterhead(message, each.media_type)
         yield Member(each.name, each.size, None, each.content_hash[:32], problem, content, each.media_type, head)
+
+
+def page_members(file: IO[bytes]) -> Iterator[Member]:
+    """Yield the files in a saved page (MHTML, RFC 2557) but those that the page is made of. Raises as `attached_members`."""
+    file.seek(0)
+    for part in parse(file.read()).root.walk():
+        name = part.file_name or file_name(urlsplit(part.header("content-location")).path)
+        if name and not part.parts and not _OF_PAGES.match(part.media_type):
+            data = part.content()
+            yield Member(name, len(data), None, "", "", partial(io.BytesIO, data), part.media_type)
 
 
 def outlook_members(file: IO[bytes]) -> Iterator[Member]:

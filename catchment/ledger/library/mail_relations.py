@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.schema import contents, documents, items, jobs, mails, quarantine, sources
 from catchment.ledger.library.conversation_index import MAIL
-from catchment.model import CONTAINERS, PART, PARTS, Document, JobState, holder_of, outer_files
+from catchment.model import PART, PARTS, Document, JobState, holder_of, outer_files
 from catchment.records.rows import Attached, ConversationMessage
 
 _MOST = 1_000
@@ -77,8 +77,7 @@ def attached(
         )
         for (source_id, locator), parts in carried.items()
     }
-    containers = [place for place, document in holders.items() if document.media_type in {MAIL, *CONTAINERS}]
-    return files | {place: parts for place in containers if (parts := _parts(reading, *place))}
+    return files | {place: parts for place in holders if (parts := _parts(reading, *place))}
 
 
 def _parts(reading: Reading, source_id: int, locator: str) -> tuple[Attached, ...]:

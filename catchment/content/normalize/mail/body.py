@@ -106,7 +106,7 @@ class _Reader:
         """Return the root part first, then the text of other parts."""
         if not part.parts:
             return ""
-        first = _start(part)
+        first = start(part)
         return _joined([self.text(inner) for inner in sorted(part.parts, key=lambda inner: inner is not first)])
 
     def _signed(self, part: Part) -> str:
@@ -193,11 +193,11 @@ def unflowed(text: str, delete_space: bool) -> str:
 def _holds(part: Part, kind: str) -> bool:
     """Return whether a part, or the first leaf of its start parts, has this type."""
     while part.parts and part.media_type != "message/rfc822":
-        part = _start(part)
+        part = start(part)
     return part.media_type == kind
 
 
-def _start(part: Part) -> Part:
+def start(part: Part) -> Part:
     """Return the root part of `multipart/related` (RFC 2387), or the first part of another multipart."""
     named = part.parameters.get("start", "").strip("<> ") if part.media_type == "multipart/related" else ""
     starts = (inner for inner in part.parts if named and inner.header("content-id").strip("<> ") == named)

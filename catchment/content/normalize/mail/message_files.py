@@ -10,6 +10,8 @@ from catchment.content.normalize.formats import MAILBOX, SAVED_PAGE
 from catchment.content.normalize.html import html
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import mail
+from catchment.content.normalize.mail.body import start
+from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.mime import parse
 from catchment.errors import ParseError
 from catchment.model import Document
@@ -85,13 +87,16 @@ def _messages(data: bytes) -> Iterator[bytes]:
 def _saved_page(data: bytes) -> Document:
     """Return the page in an MHTML file (RFC 2557), followed by the pages in its frames."""
     tree = parse(data)
-    pages = [part for part in tree.root.walk() if part.media_type in _PAGES]
+    main = [*start(tree.root).walk()] if tree.root.parts else []
+    pages = sorted((part for part in tree.root.walk() if part.media_type in _PAGES), key=lambda part: part not in main)
     if not pages:
         raise ParseError("no page in the file: it is truncated or of another type; save it again")
     page, *frames = [html(part.content(), part.media_type, part.charset) for part in pages]
     address = tree.root.header("snapshot-content-location") or pages[0].header("content-location")
     text = "\n\n".join(filter(None, (page.text, *(frame.text for frame in frames))))
     properties = {"canonical": address} if address.startswith(("http://", "https://")) else {}
+    if saved := moment(tree.root.header("date")):
+        properties["saved"] = f"{saved:%Y-%m-%d}"
     return replace(
         page,
         text=text,
