@@ -21,8 +21,8 @@ from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
 from catchment.content.normalize.formats import HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
 from catchment.content.parts.containers import kind_of_container, sha256
-from catchment.content.parts.listing import ListedPart, listed, parts_of
-from catchment.content.parts.open_files import read_again
+from catchment.content.parts.listing import ListedPart, container_in, listed, parts_of
+from catchment.content.parts.open_files import LAST
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector, Openable
 from catchment.errors import ParseError
@@ -223,16 +223,8 @@ def _fetch(task: ReadTask) -> RawContent:
     with _opened(task, task.carrier) as (raw, file):
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
-        part = read_again(key, *_container(raw, file), path, task.limits.max_bytes)
+        part = LAST.read(key, *container_in(raw, file), path, task.limits.max_bytes)
     return replace(part, encoding=raw.encoding, metadata={**raw.metadata, **part.metadata})
-
-
-def _container(raw: RawContent, file: IO[bytes]) -> tuple[IO[bytes], str]:
-    """Return an item with parts, decompressed if that is needed to read any of them, and its media type."""
-    if (kind := kind_of_container(raw.name)) and kind != OUTLOOK:  # whose name other messages have, too
-        return file, kind
-    data, kind = unpacked(replace(raw, data=file.read()))
-    return BytesIO(data), kind
 
 
 @contextmanager

@@ -434,7 +434,7 @@ class OpenBatch:
         for job in self.jobs:
             if (reading := self._reads.get(job.id)) is not None and reading.parts is not None:
                 connector, record = self._bench.connector, self._bench.ledger.intake.record_parts
-                why_not = connector.why_not_inside(job.item) if isinstance(connector, Openable) else _included
+                why_not = connector.why_not_inside(job.item) if isinstance(connector, Openable) else None
                 changes = [_part_change(job.item, part, self._bench.policy.limits, why_not) for part in reading.parts]
                 counts = record(self._bench.permit.source_id, job.item, changes, reading.content_hash)
                 if counts is not None:
@@ -517,15 +517,11 @@ def _fetched_item(job: ClaimedJob) -> tuple[int, Item]:
     return job.carrier or (job.item_id, job.item)
 
 
-def _included(_: str) -> None:
-    return None
-
-
 def _part_change(
-    carrier: Item, part: ListedPart, limits: Limits, why_not: Callable[[str], str | None]
+    carrier: Item, part: ListedPart, limits: Limits, why_not: Callable[[str], str | None] | None
 ) -> Upsert | Skip | Failure:
     container, reason = carrier.locator + PARTS, None
-    if why_not(part.path):
+    if why_not and why_not(part.path):
         reason = SkipReason.EXCLUDED
     elif (part.size or 0) > limits.max_bytes:
         reason = SkipReason.TOO_LARGE

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from catchment.content.normalize.formats import media_type
-from catchment.content.parts.containers import kind_of_container
-from catchment.content.parts.listing import OpenContainer, read_part
+from catchment.content.parts.listing import OpenContainer, container_in, read_part
 from catchment.content.pictures.drawing import page_picture
 from catchment.content.raw_store import RawStore
 from catchment.errors import ItemError, NotFound, Vanished
@@ -99,7 +98,7 @@ def part_of_file(root: Path, carrier: str, path: str, most_bytes: int) -> RawCon
     except OSError as error:
         raise Vanished("the file is not there") from error
     with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
-        return read_part(OpenContainer(file, kind_of_container(carrier) or ""), path, most_bytes)
+        return read_part(OpenContainer(*container_in(RawContent(b"", carrier), file)), path, most_bytes)
 
 
 def _missing(document: int) -> NotFound:

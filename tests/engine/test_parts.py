@@ -371,6 +371,9 @@ def test_files_embedded_in_documents_are_parts(papers: Papers) -> None:
     assert (found["deck.pptx!/memo.txt"], found["plan.pdf!/minutes.md"]) == ("The memo.", "# Agreed")
     warnings = [document_named(papers.ledger, name).content.warnings for name in ("deck.pptx", "plan.pdf")]
     assert not [each for each in warnings if "not read" in str(each)]
+    shown = papers.ledger.library.document(numbers(papers)["plan.pdf!/minutes.md"])
+    settings = {"papers": LocalFilesSettings(root=papers.folder)}
+    assert own_file(papers.home, papers.ledger, lambda: settings, shown, 1_000) == ("minutes.md", b"# Agreed")
     (papers.folder / "deck.pptx").write_bytes(samples.pptx())
     papers.sync()
     assert {name for name in papers.documents() if name.startswith("deck.pptx!/")} == set()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from io import BytesIO
 from typing import IO, NamedTuple
 
+from catchment.content.normalize import unpacked
 from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK, SAVED_PAGE
 from catchment.content.parts import archive_members, embedded, message_members, ordered_members
-from catchment.content.parts.containers import Member, addressed, sha256, spooled
+from catchment.content.parts.containers import Member, addressed, kind_of_container, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
 from catchment.parser_pool import progress
@@ -57,6 +60,14 @@ def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawConten
         raise Skipped(SkipReason.TOO_LARGE)
     name, kind, head = address.rpartition("/")[2], member.media_type, dict(member.metadata)
     return RawContent(data, name, media_type=kind, modified=member.modified, metadata=head)
+
+
+def container_in(raw: RawContent, file: IO[bytes]) -> tuple[IO[bytes], str]:
+    """Return an item with parts and its media type. A file whose name does not tell the type is read, and decompressed."""
+    if (kind := kind_of_container(raw.name)) and kind != OUTLOOK:  # whose name other messages have, too
+        return file, kind
+    data, kind = unpacked(replace(raw, data=file.read()))
+    return BytesIO(data), kind
 
 
 def listed(kind: str, parts: Iterable[ListedPart]) -> Document:

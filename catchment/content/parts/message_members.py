@@ -22,16 +22,14 @@ from catchment.content.normalize.mail.words import file_name
 from catchment.content.parts.containers import Member
 from catchment.errors import ParseError, SkipReason
 
-_PIECE = 8 << 20
 _NAMES = tuple(f"__substg1.0_{tag}" for tag in ("3707", "3704", "3001"))
 """The streams with the long, the short and the displayed name of an attached file."""
 _DATA, _HEADER = "__substg1.0_37010102", "__substg1.0_007D001F"
 _OBJECT = "a message or object in a message of Outlook; save it as a file of its own"
-_LONGEST_LINE = 1_000
 _OF_PAGES = re.compile(r"(?:image|audio|video|font)/|text/(?:html|css|javascript)$|application/.*(?:xhtml|script|font)")
 _LONGEST_HEAD = 64 << 10
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*<?([^<>\s]{1,200})", re.MULTILINE | re.IGNORECASE)
-_SEPARATOR = re.compile(rb"^From (?>[^\n]{0,900}\d\d:\d\d[^\n]{0,90}\n)(?=[!-9;-~]+:)", re.MULTILINE)
+_SEPARATOR, _HEADER = re.compile(rb"From .{0,900}\d\d:\d\d"), re.compile(rb"[!-9;-~]+:")
 
 
 def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
@@ -107,21 +105,15 @@ def outlook_members(file: IO[bytes]) -> Iterator[Member]:
 
 def _separators(file: IO[bytes]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each separator line, then the size of the file as the last."""
-    at, overlap = 0, b""
-    while True:
-        file.seek(at + len(overlap))
-        piece = file.read(_PIECE)
-        data = overlap + piece
-        # A match must not begin where the data has not enough after it, unless the file ends.
-        last = len(data) - 2 * _LONGEST_LINE if len(piece) == _PIECE else len(data)
-        for separator in _SEPARATOR.finditer(data):
-            if separator.start() < last and (at == 0 or separator.start() > 0):
-                yield at + separator.start(), at + separator.end()
-        if len(piece) < _PIECE:
-            yield at + len(data), at + len(data)
-            return
-        # One byte more, so that `^` sees the line end before it.
-        at, overlap = at + last - 1, data[last - 1 :]
+    file.seek(0)
+    at, separator = 0, None
+    for line in iter(partial(file.readline, _LONGEST_HEAD), b""):
+        if separator and _HEADER.match(line):
+            yield separator
+            file.seek(at + len(line))  # the caller reads elsewhere meanwhile
+        separator = (at, at + len(line)) if _SEPARATOR.match(line) else None
+        at += len(line)
+    yield at, at
 
 
 def _message(file: IO[bytes], start: int, stop: int) -> IO[bytes]:

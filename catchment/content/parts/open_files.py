@@ -23,6 +23,7 @@ class _LastContainer:
         self._closing: threading.Timer | None = None
 
     def read(self, key: Hashable, file: IO[bytes], kind: str, path: str, most_bytes: int) -> RawContent:
+        """Return a part of a container, which stays open for the next one. `key`: equal for equal files. Raises ItemError."""
         with self._lock:
             if self._closing is not None:
                 self._closing.cancel()
@@ -48,9 +49,5 @@ class _LastContainer:
         self._container = None
 
 
-_LAST = _LastContainer()
-
-
-def read_again(key: Hashable, file: IO[bytes], kind: str, path: str, most_bytes: int) -> RawContent:
-    """Return a part of a container, which stays open for the next one. `key`: equal for equal files. Raises ItemError."""
-    return _LAST.read(key, file, kind, path, most_bytes)
+LAST = _LastContainer()
+"""That of this process."""
