@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
+from sqlalchemy import bindparam, delete, func, literal_column, select, update
 
 from catchment.ledger.db.database import (
     AnyRow,
@@ -25,7 +25,6 @@ from catchment.ledger.db.database import (
     among,
     as_map,
     from_json,
-    json_list,
     maybe_micros,
     maybe_time,
     to_micros,
@@ -43,9 +42,6 @@ _MOST = 2_000
 """Maximum number of messages reconsidered at once. Larger conversations are never split; they only grow."""
 _AT_ONCE = 200
 """Number of new messages processed together: few enough that the affected ones rarely exceed the maximum."""
-
-_COPIES = """SELECT named.content_id, member.content_id FROM mail_names AS named JOIN mail_names AS member
-    ON member.name = named.name WHERE named.name < 0 AND named.content_id {} ORDER BY member.content_id"""
 
 
 class _Known(NamedTuple):
@@ -88,10 +84,15 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
 
 def copies(reading: Reading, content_ids: Collection[int]) -> dict[int, list[int]]:
     """Return the contents that are the same message as each of these, with itself, in order. Omits those without copies."""
-    listed = json_list(content_ids) if reading.sqlite else list(content_ids)
-    statement = _COPIES.format("IN (SELECT value FROM json_each(:listed))" if reading.sqlite else "= ANY(:listed)")
+    named, member = mail_names.alias(), mail_names.alias()
+    statement = (
+        select(named.c.content_id, member.c.content_id)
+        .join_from(named, member, member.c.name == named.c.name)
+        .where(named.c.name < 0, among(reading, named.c.content_id, content_ids))
+        .order_by(member.c.content_id)
+    )
     result: defaultdict[int, list[int]] = defaultdict(list)
-    for number, copy in reading.execute(text(statement), {"listed": listed}) if content_ids else ():
+    for number, copy in reading.execute(statement) if content_ids else ():
         result[number].append(copy)
     return result
 

@@ -172,18 +172,17 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
         .where(documents.c.content_id.in_({*content_ids, *chain(*same.values())}), documents.c.removed_at.is_(None))
         .order_by(documents.c.id)
     )
-    alone: dict[int, list[Copy]] = {}
+    alone: defaultdict[int, list[Copy]] = defaultdict(list)
     rows = reading.execute(statement).all()
     messages = carriers(reading, [(row[3], row.locator) for row in rows])
     for content, number, title, source_id, source, item, kind, author, moment, metadata, attributes in rows:
         own, carrier = from_json(metadata), messages.get((source_id, item), (None, None))
         facts = author_of(author, own), maybe_time(moment), own, from_json(attributes), *carrier
-        alone.setdefault(content, []).append(Copy(number, shown_title(title, item), source, item, kind, *facts))
-    copies = dict(alone)
-    for number, members in same.items():
-        together = chain.from_iterable(alone.get(each, ()) for each in members)
-        copies[number] = sorted(together, key=lambda copy: copy.document)
-    return copies
+        alone[content].append(Copy(number, shown_title(title, item), source, item, kind, *facts))
+    together = {
+        number: chain.from_iterable(alone[each] for each in same.get(number, [number])) for number in content_ids
+    }
+    return {number: sorted(copies, key=lambda copy: copy.document) for number, copies in together.items()}
 
 
 def author_of(author: str | None, metadata: Mapping[str, Any]) -> str | None:
