@@ -445,11 +445,6 @@ PART = ";PART="
 """Separates the locator of a message from the part number of its attachment."""
 
 
-_ARCHIVES = "zip", "x-tar", "mbox", "x-7z-compressed", "vnd.rar", "zstd", "x-lzip", "vnd.ms-cab-compressed", "x-cpio"
-CONTAINERS = frozenset(f"application/{kind}" for kind in _ARCHIVES)
-"""The media types of files whose only text is the list of the files inside."""
-
-
 def outer_files(locator: str) -> list[str]:
     """Return the locators of what an item may be inside of, outermost first; also of folders whose names end with `!`."""
     steps = locator.split(PARTS)

@@ -19,14 +19,14 @@ import orjson
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
-from catchment.content.normalize.formats import HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
-from catchment.content.parts.containers import kind_of_container, sha256
+from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
+from catchment.content.parts.containers import is_list, kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, container_in, listed, parts_of
 from catchment.content.parts.open_files import LAST
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector, Openable
 from catchment.errors import ParseError
-from catchment.model import CONTAINERS, PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
+from catchment.model import PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
 from catchment.settings import Limits
 
 CODE = f"{NORMALIZER}.{EXTRACTOR}"
@@ -162,7 +162,7 @@ def read(task: ReadTask) -> bytes:
     its parser may crash, which must leave the document.
     """
     start = time.perf_counter()
-    if task.has_parts and kind_of_container(task.name) in CONTAINERS:
+    if task.carrier is None and is_list(task.name):
         return replace(_read_container(task), seconds=time.perf_counter() - start).encode()
     raw = _fetch(task)
     content_hash = _hash(raw)

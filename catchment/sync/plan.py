@@ -19,11 +19,11 @@ import orjson
 
 from catchment import __version__
 from catchment.content.cache import Cache
-from catchment.content.parts.containers import kind_of_container
+from catchment.content.parts.containers import is_list
 from catchment.contracts import Connector, Known, Unhurried
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, PlannedAction, Source, Step
-from catchment.model import CONTAINERS, PARTS, Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
+from catchment.model import PARTS, Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, heartbeat, process
 from catchment.settings import Home, Policy
@@ -271,7 +271,7 @@ def load_plan(home: Home, name: str, source: str) -> Plan:
 
 def _with_parts(step: Step, known: Known) -> Step:
     """Return a step on a container with how many files are inside of it, as far as that is known."""
-    if not step.reads or step.why or kind_of_container(step.item) not in CONTAINERS:
+    if not step.reads or step.why or not is_list(step.item):
         return step
     number = len(known.within(step.item + PARTS))
     return replace(step, why=f"{number:,} files inside until now" if number else "files inside: unknown until read")

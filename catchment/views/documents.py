@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from catchment.content.extract.mail import stretches
 from catchment.content.extract.properties import ALIASES, TAGS
+from catchment.content.normalize.formats import CONTAINERS
 from catchment.errors import MeaningOff
 from catchment.ledger import Attached, ConversationMessage, Ledger, Shown
-from catchment.model import CONTAINERS, RECOGNIZED, Document, EntityKind, LinkKind, recognized
+from catchment.model import RECOGNIZED, Document, EntityKind, LinkKind, recognized
 from catchment.records import record_of
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.related import related as near

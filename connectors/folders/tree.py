@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
-from catchment.content.parts.containers import MOST_BYTES, kind_of_container
+from catchment.content.parts.containers import MOST_BYTES, is_list
 from catchment.errors import (
     FetchFailed,
     LoginFailed,
@@ -22,7 +22,7 @@ from catchment.errors import (
     SourceInvalid,
     SourceUnavailable,
 )
-from catchment.model import CONTAINERS, PARTS, Item, fingerprint
+from catchment.model import PARTS, Item, fingerprint
 from catchment.runtime.system.linux import birth_time
 from connectors.folders.file import FileEntry, is_at, missing_root, opened, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, Layer, UnknownRules
@@ -78,7 +78,7 @@ class FolderTree:
         """Return whether a file is small enough to be read. Of a container, each part is."""
         if file.size <= self.max_bytes:
             return True
-        return file.size <= MOST_BYTES and kind_of_container(file.name) in CONTAINERS
+        return file.size <= MOST_BYTES and is_list(file.name)
 
     @contextmanager
     def opened(self, item: Item) -> Iterator[tuple[int, FileEntry]]:

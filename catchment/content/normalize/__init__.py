@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from catchment.content.normalize.decode import declared_encoding, decode
-from catchment.content.normalize.formats import HTML, READERS, XHTML, Reader, media_type, uncompressed
+from catchment.content.normalize.formats import GZIP, HTML, READERS, XHTML, Reader, media_type, uncompressed
 from catchment.content.normalize.language_detection import language, language_of
 from catchment.content.normalize.markdown import markdown
 from catchment.content.normalize.markup import KINDS, as_markdown, headings, without_code
@@ -24,7 +24,6 @@ __all__ = ["NORMALIZER", "normalize", "unpacked"]
 NORMALIZER = "15"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
-_GZIP = "application/gzip"
 _MAX_DEPTH = 2
 """Levels of gzip files in each other that are unpacked."""
 
@@ -73,7 +72,7 @@ def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str]:
     """Return content and media type of a file; of a gzip file, also inside another one, those of the file in it."""
     kind = _kind(data, name, hint)
     for _ in range(_MAX_DEPTH):
-        if kind != _GZIP or not data:
+        if kind != GZIP or not data:
             break
         from catchment.content.normalize.archives import inflated
 

@@ -34,6 +34,7 @@ CANVAS = "application/x-jsoncanvas"
 MAIL, MAILBOX, SAVED_PAGE = "message/rfc822", "application/mbox", "multipart/related"
 OUTLOOK = "application/vnd.ms-outlook"
 HTML, XHTML = "text/html", "application/xhtml+xml"
+GZIP = "application/gzip"
 HOLDERS = re.compile(
     r"multipart/related|application/(?:pdf|vnd\.openxmlformats.*|vnd\.ms-(?:word|excel|powerpoint)\..*12)"
 )
@@ -64,6 +65,8 @@ _read_table()
 
 NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.NOTE, Reader.CANVAS, Reader.NOTEBOOK))
 """The types with text in Obsidian's Markdown."""
+CONTAINERS = frozenset(kind for kind, reader in READERS.items() if reader is Reader.ARCHIVE) - {GZIP} | {MAILBOX}
+"""The types of files whose only text is the list of the files inside."""
 SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
 """The types that are not Markdown. Their lines are kept, but `markup` rewrites the titles and code blocks of some."""
 
@@ -76,7 +79,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
-    (b"\x1f\x8b", "application/gzip"),
+    (b"\x1f\x8b", GZIP),
     (b"\xffWPC", "application/vnd.wordperfect"),
     (b"WARC/1.", "application/warc"),
 )

@@ -11,8 +11,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import HOLDERS, MAIL, OUTLOOK, type_by_name
-from catchment.model import CONTAINERS
+from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, OUTLOOK, type_by_name
 from catchment.parser_pool import progress
 
 MOST_BYTES = 10 << 30
@@ -55,6 +54,11 @@ def kind_of_container(name: str) -> str | None:
     """Return the media type of a container by its file name; None if the file has no parts."""
     kind = type_by_name(name)
     return kind if kind in _WITH_PARTS else None
+
+
+def is_list(name: str) -> bool:
+    """Return whether the only text of a file is the list of the files inside, by its name."""
+    return type_by_name(name) in CONTAINERS
 
 
 def addressed(members: Iterator[Member]) -> Iterator[tuple[str, Member]]:

@@ -123,6 +123,9 @@ class _Walk:
 
     def parts(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
         for address, member in addressed(_reader(kind)(file)):
+            if depth > _MOST_DEPTH:
+                yield ListedPart(prefix + _TOO_DEEP, "deep", None, None, _DEEP)
+                return
             progress()
             self._spend(member.size)
             path, version, problem, copy = prefix + address, member.mark, member.problem, None
@@ -136,16 +139,9 @@ class _Walk:
                     problem = str(error)
             yield ListedPart(path, version or f"{member.size:x}", member.size, member.modified, problem)
             if copy is not None and inner is not None:
-                with copy:
-                    yield from self._inside(copy, inner, path + PARTS, depth + 1)
-
-    def _inside(self, file: IO[bytes], kind: str, prefix: str, depth: int) -> Iterator[ListedPart]:
-        if depth > _MOST_DEPTH:
-            yield ListedPart(prefix + _TOO_DEEP, "deep", None, None, _DEEP)
-            return
-        # A damaged container has a job of its own, which reports the damage.
-        with suppress(ParseError):
-            yield from self.parts(file, kind, prefix, depth)
+                # A damaged container has a job of its own, which reports the damage.
+                with copy, suppress(ParseError):
+                    yield from self.parts(copy, inner, path + PARTS, depth + 1)
 
     def _spend(self, size: int) -> None:
         self._listed += 1

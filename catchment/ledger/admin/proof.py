@@ -129,8 +129,7 @@ class Proof:
         )
         with self._store.read() as reading:
             rows = reading.execute(statement.where(among(reading, items.c.id, item_ids))).all()
-            source_id = rows[0].source_id if rows else 0
-            inside = {key: item for key, (_, item) in carriers(reading, source_id, (r.container for r in rows)).items()}
+            inside = {container: item for container, (_, item) in carriers(reading, rows).items()}
         return [
             record(
                 Sample,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, and_, bindparam, or_, select, true
@@ -66,14 +66,14 @@ def match_name(locator: str, asked_name: str) -> NameMatch | None:
     return NameMatch(rank, asked_name not in locator, name not in text)
 
 
-def carriers(reading: Reading, source_id: int, containers: Iterable[str]) -> dict[str, tuple[int, Item]]:
-    """Return the items with parts, by the containers of these parts, each with its ID."""
-    locators = {container.removesuffix(PARTS) for container in containers if container.endswith(PARTS)}
+def carriers(reading: Reading, rows: Sequence[AnyRow]) -> dict[str, tuple[int, Item]]:
+    """Return the items that these rows of one source are parts of, by container, each with its ID."""
+    locators = {row.container.removesuffix(PARTS) for row in rows if row.container.endswith(PARTS)}
     if not locators:
         return {}
-    of_source = (items.c.source_id == source_id) & (items.c.state != "deleted")
-    rows = reading.execute(select(items).where(of_source, among(reading, items.c.locator, locators)))
-    return {row.locator + PARTS: (row.id, record(Item, row)) for row in rows}
+    of_source = (items.c.source_id == rows[0].source_id) & (items.c.state != "deleted")
+    outer = reading.execute(select(items).where(of_source, among(reading, items.c.locator, locators)))
+    return {row.locator + PARTS: (row.id, record(Item, row)) for row in outer}
 
 
 def name_condition(reading: Reading, locator: ColumnElement[str], name: str) -> ColumnElement[bool]:

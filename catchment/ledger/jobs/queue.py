@@ -116,7 +116,7 @@ class Queue(JobLists):
                 owner=owner,
                 lease_until=until,
             )
-            batch = Batch(token, tuple(claimed(writing, source_id, token)))
+            batch = Batch(token, tuple(claimed(writing, token)))
             quota.spend(len(batch.jobs))
             if requested > limit == len(batch.jobs) and _is_ready(writing, source_id):
                 writing.tally.add(LIMITED, 1, source_id, limit="quota")

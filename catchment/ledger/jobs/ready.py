@@ -71,15 +71,15 @@ def first_ready(
     return _jobs.id.in_(select(sized.c.id).where(sized.c.before < most_bytes))
 
 
-def claimed(reading: Reading, source_id: int, token: int) -> list[ClaimedJob]:
+def claimed(reading: Reading, token: int) -> list[ClaimedJob]:
     """Return the running jobs of a token with their items, in the order of the queue."""
     facts = (items.c.locator, items.c.container, items.c.identity, items.c.size, items.c.modified, items.c.attributes)
     statement = (
-        select(_jobs.id, _jobs.item_id, _jobs.attempt, _jobs.version, items.c.content_hash, *facts)
+        select(_jobs.id, _jobs.source_id, _jobs.item_id, _jobs.attempt, _jobs.version, items.c.content_hash, *facts)
         .join(items, items.c.id == _jobs.item_id)
         .where(_jobs.token == token, literal_column(schema.RUNNING))
         .order_by(_jobs.due, _jobs.id)
     )
     rows = reading.execute(statement).all()
-    carriers = lookup.carriers(reading, source_id, (row.container for row in rows))
+    carriers = lookup.carriers(reading, rows)
     return [record(ClaimedJob, row, item=record(Item, row), carrier=carriers.get(row.container)) for row in rows]
