@@ -24,7 +24,7 @@ from catchment.errors import ParseError, SkipReason
 
 _NAMES = tuple(f"__substg1.0_{tag}" for tag in ("3707", "3704", "3001"))
 """The streams with the long, the short and the displayed name of an attached file."""
-_DATA, _HEADER = "__substg1.0_37010102", "__substg1.0_007D001F"
+_DATA, _LETTERHEAD = "__substg1.0_37010102", "__substg1.0_007D001F"
 _OBJECT = "a message or object in a message of Outlook; save it as a file of its own"
 _OF_PAGES = re.compile(r"(?:image|audio|video|font)/|text/(?:html|css|javascript)$|application/.*(?:xhtml|script|font)")
 _LONGEST_HEAD = 64 << 10
@@ -85,7 +85,7 @@ def outlook_members(file: IO[bytes]) -> Iterator[Member]:
     file.seek(0)
     try:
         held = olefile.OleFileIO(io.BytesIO(file.read()))
-        header = held.openstream(_HEADER).read().decode("utf-16-le", "replace") if held.exists(_HEADER) else ""
+        header = held.openstream(_LETTERHEAD).read().decode("utf-16-le", "replace") if held.exists(_LETTERHEAD) else ""
         head = letterhead(header.encode(), "")
         for folder in sorted({path[0] for path in held.listdir() if path[0].startswith("__attach_version1.0_")}):
             values = {path[1]: path for path in held.listdir() if path[0] == folder and len(path) == 2}
