@@ -103,7 +103,7 @@ load: setup      ## a million small notes through the engine, how four unequal s
 	$(BIN)/python -m benchmarks.pages $(ARGS)
 	$(BIN)/python -m benchmarks.relevance.scale
 
-hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)
+hazards: setup   ## a hundred mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)
 	$(BIN)/python -m tests.hazards $(ARGS)
 
 pairs: setup     ## pairs of acts that write the same rows: one starts, or is killed, at each step of the other (ARGS="--kills 20 --pair undo+replay --seed 7")

@@ -4,7 +4,7 @@
 accidents. It does not stop malicious code: tasks run with the rights of the user.
 """
 
-from catchment.parser_pool.child import Failed, describe, progress
+from catchment.parser_pool.child import Failed, describe, keeping, progress
 from catchment.parser_pool.pool import STARTING_SECONDS, ParserPool
 
-__all__ = ["STARTING_SECONDS", "Failed", "ParserPool", "describe", "progress"]
+__all__ = ["STARTING_SECONDS", "Failed", "ParserPool", "describe", "keeping", "progress"]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from catchment.errors import ParseError, RateLimited
-from catchment.parser_pool import progress
+from catchment.parser_pool import keeping, progress
 
 _mappings: list[mmap.mmap] = []
+_kept: list[bytes] = []
 
 
 def double(number: int) -> int:
@@ -174,6 +175,14 @@ def _garble() -> None:
 
 def grow(megabytes: int) -> int:
     return len(b"x" * (megabytes << 20)) >> 20
+
+
+def keep(megabytes: int) -> int:
+    """Keep memory for the tasks that follow, as of an open archive. Returns the process ID."""
+    with keeping():
+        _kept.append(b"x" * (megabytes << 20))
+    time.sleep(0.03)  # after a shorter task, the memory is not looked at
+    return os.getpid()
 
 
 def map_file(path: str) -> int:

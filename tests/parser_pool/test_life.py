@@ -54,6 +54,13 @@ def test_a_worker_that_has_grown_is_replaced(pool: ParserPool) -> None:
         assert [size for _, size in one.run(jobs.grow, [10, 10], Limits())] == [10, 10]
 
 
+def test_worker_that_keeps_an_open_archive_is_kept() -> None:
+    """Of a zip file of 100,000 files, each file once had a process of its own, which opened it for 3 s."""
+    with ParserPool(1) as one:
+        assert len({pid for _, pid in one.run(jobs.keep, [100, 0, 0], Limits())}) == 1
+        assert len({pid for _, pid in one.run(jobs.keep, [100, 0], Limits())}) == 2, "it may not keep two"
+
+
 def test_worker_that_maps_a_large_library_is_kept() -> None:
     """The library that reads a PDF has 100 MB: each file once had a process of its own."""
     # On the disk: a mapped file in memory counts as memory in use.

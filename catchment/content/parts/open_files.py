@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from typing import IO
 
 from catchment.content.parts.listing import OpenContainer, read_part
 from catchment.model import RawContent
+from catchment.parser_pool import keeping
 
 _IDLE_SECONDS = 2.0
 """After that it is closed, so that its disk can be unmounted."""
@@ -27,12 +29,15 @@ class _LastContainer:
         with self._lock:
             if self._closing is not None:
                 self._closing.cancel()
+            opening: AbstractContextManager[None] = nullcontext()
             if self._container is None or key != self._key:
                 self._close()
                 own = file if isinstance(file, BytesIO) else os.fdopen(os.dup(file.fileno()), "rb")
                 self._key, self._container = key, OpenContainer(own, kind)
+                opening = keeping()
             try:
-                return read_part(self._container, path, most_bytes)
+                with opening:
+                    return read_part(self._container, path, most_bytes)
             finally:
                 self._closing = threading.Timer(_IDLE_SECONDS, self._close_idle, [self._container])
                 self._closing.daemon = True
