@@ -165,6 +165,10 @@ def test_part_that_moves_between_a_folder_and_an_archive_keeps_its_document(pape
     (papers.folder / "a.zip").write_bytes(zipped({"note.md": "The same words"}))
     papers.sync()
     assert numbers(papers)["a.zip!/note.md"] == number
+    (papers.folder / "a.zip").unlink()
+    papers.write("note.md", "The same words")
+    papers.sync()
+    assert numbers(papers) == {"note.md": number}
 
 
 def test_history_follows_a_file_into_archives_and_back(papers: Papers) -> None:
