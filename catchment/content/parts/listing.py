@@ -89,6 +89,7 @@ class OpenContainer:
     def find(self, address: str) -> Member:
         """Return a member. Raises Vanished."""
         while address not in self._seen:
+            progress()
             if (following := next(self._members, None)) is None:
                 raise Vanished("no longer in its archive; the next sync reads the archive again")
             self._seen[following[0]] = following[1]
