@@ -13,6 +13,7 @@ from pathlib import Path
 import libarchive
 import pytest
 
+from catchment.content.parts import listing
 from catchment.content.parts.containers import kind_of_container
 from catchment.content.parts.listing import ListedPart, OpenContainer, parts_of, read_part
 from catchment.errors import ParseError
@@ -62,8 +63,10 @@ def parts(data: bytes, name: str) -> list[ListedPart]:
     return list(parts_of(io.BytesIO(data), kind_of_container(name) or "", Limits()))
 
 
+@pytest.mark.parametrize("near", [1, 4_096])
 @pytest.mark.parametrize("name", WRITERS)
-def test_parts_are_listed_and_read_in_any_order(name: str) -> None:
+def test_parts_are_listed_and_read_in_any_order(name: str, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_NEAR", near)
     data = packed(name)
     assert {part.path: part.size for part in parts(data, name)} == {path: len(text) for path, text in FILES.items()}
     container = OpenContainer(io.BytesIO(data), kind_of_container(name) or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +23,8 @@ from catchment.settings import Limits
 _MOST_DEPTH = 5
 _OF_MAILBOX = 5
 """The limits of a mailbox, in those of an archive."""
+_NEAR = 4_096
+"""How many members before the last one are kept: of a mailbox with 500,000 messages, all take 365 MB."""
 _TOO_DEEP = "…"
 _DEEP = f"an archive in more than {_MOST_DEPTH} others; unpack the outer ones"
 
@@ -82,18 +85,27 @@ class OpenContainer:
     def __init__(self, file: IO[bytes], kind: str) -> None:
         self.kind = kind
         self._file = file
-        self._members = addressed(_reader(kind)(file))
-        self._seen: dict[str, Member] = {}
+        self._start()
         self._inside: tuple[str, OpenContainer] | None = None
 
     def find(self, address: str) -> Member:
         """Return a member. Raises Vanished."""
-        while address not in self._seen:
-            progress()
-            if (following := next(self._members, None)) is None:
-                raise Vanished("no longer in its archive; the next sync reads the archive again")
-            self._seen[following[0]] = following[1]
-        return self._seen[address]
+        for _ in range(2):
+            if address in self._near:
+                return self._near[address]
+            for path, member in self._members:
+                progress()
+                self._near[path] = member
+                if path == address:
+                    return member
+                if len(self._near) > _NEAR:
+                    self._near.popitem(last=False)
+            self._start()
+        raise Vanished("no longer in its archive; the next sync reads the archive again")
+
+    def _start(self) -> None:
+        self._members = addressed(_reader(self.kind)(self._file))
+        self._near: OrderedDict[str, Member] = OrderedDict()
 
     def inside(self, address: str, member: Member, most_bytes: int) -> OpenContainer:
         """Return a container inside of this one. It stays open until another one is asked for."""
