@@ -89,7 +89,7 @@ class Read:
     content from another item) or `hashed` (not decided yet). `normalizer` names the code version and the media type, because
     the same bytes of another type give another document. `title` is from the source, else from the content; if it is empty,
     `name` serves as the title. `document` and `extraction` are encoded; only a short document has its extraction already.
-    `seconds`: the time of reading and parsing. `parts`: of a container; None of an unchanged message.
+    `seconds`: the time of reading and parsing. `parts`: if they are items; None if they are not, or cannot be listed.
     """
 
     content_hash: str
@@ -152,7 +152,8 @@ def digest(task: ReadTask) -> bytes:
     """Fetch and hash an item without parsing it; return an encoded `Read`."""
     raw = _fetch(task)
     content_hash = _hash(raw)
-    return _read(_of_content(task, content_hash), raw, content_hash, None).encode()
+    task = _of_content(task, content_hash)
+    return _with_parts(task, raw, _read(task, raw, content_hash, None)).encode()
 
 
 def read(task: ReadTask) -> bytes:
@@ -170,7 +171,7 @@ def read(task: ReadTask) -> bytes:
     if task.known is not None and content_hash == task.known[0]:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
-            return as_known.encode()
+            return _with_parts(task, raw, as_known).encode()
     document, parts = _parsed(task, raw)
     document = masked(document)
     reading = _read(task, raw, content_hash, document)
@@ -194,6 +195,14 @@ def _parsed(task: ReadTask, raw: RawContent) -> tuple[Document, tuple[ListedPart
         return document, tuple(parts_of(BytesIO(data), kind, task.limits)) if has_items else None
     except ParseError as error:
         return replace(document, warnings=(*document.warnings, f"files inside not read: {error}")), None
+
+
+def _with_parts(task: ReadTask, raw: RawContent, reading: Read) -> Read:
+    """Return the result for a content that need not be parsed with the parts of the item."""
+    data, kind = unpacked(raw)
+    with suppress(ParseError):  # its warning is in the document
+        return replace(reading, parts=tuple(parts_of(BytesIO(data), kind, task.limits)) if task.lists(kind) else None)
+    return reading
 
 
 def _read_container(task: ReadTask) -> Read:

@@ -435,19 +435,17 @@ class OpenBatch:
             reading = self._reads.get(job.id)
             # Most documents have no files inside. A new one had none before either, which saves 0.8 ms each.
             if reading and reading.parts is not None and (reading.parts or job.content_hash):
-                connector, record = self._bench.connector, self._bench.ledger.intake.record_parts
-                why_not = connector.why_not_inside(job.item) if isinstance(connector, Openable) else None
-                changes = [_part_change(job.item, part, self._bench.policy.limits, why_not) for part in reading.parts]
-                counts = record(self._bench.permit.source_id, job.item, changes, reading.content_hash)
-                if counts is not None:
-                    self._bench.add(
-                        listed=len(changes),
-                        jobs=counts.enqueued,
-                        moved=counts.moved,
-                        skipped=counts.skipped,
-                        quarantined=counts.failed,
-                    )
-                    self._bench.parts_left |= counts.missing > 0
+                self._take_parts(job, reading.parts, reading.content_hash)
+
+    def _take_parts(self, job: ClaimedJob, parts: Sequence[ListedPart], content_hash: str) -> None:
+        bench = self._bench
+        why_not = bench.connector.why_not_inside(job.item) if isinstance(bench.connector, Openable) else None
+        changes = [_part_change(job.item, part, bench.policy.limits, why_not) for part in parts]
+        counts = bench.ledger.intake.record_parts(bench.permit.source_id, job.item, changes, content_hash)
+        if counts is not None:
+            recorded = {"jobs": counts.enqueued, "moved": counts.moved, "skipped": counts.skipped}
+            bench.add(listed=len(changes), quarantined=counts.failed, **recorded)
+            bench.parts_left |= counts.missing > 0
 
     def _documents(self) -> Iterator[tuple[Read, bytes]]:
         """Yield the encoded documents of the batch. Documents missing from the cache are parsed again."""
@@ -496,6 +494,8 @@ class OpenBatch:
     def _record_failure(self, job: ClaimedJob, failed: Failed) -> None:
         error, queue = failed.error, self._bench.ledger.queue
         if isinstance(error, Skipped):
+            if job.content_hash and job.carrier is None and error.skip_reason is not SkipReason.UNCHANGED:
+                self._take_parts(job, (), job.content_hash)  # what was inside is gone
             message = str(error) if str(error) != error.skip_reason else ""
             queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, message=message)])
             self._bench.add(skipped=1)

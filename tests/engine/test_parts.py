@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 import struct
 import tarfile
 import zipfile
@@ -18,7 +19,7 @@ from pypdfium2 import PdfDocument
 
 from catchment.content.parts.archive_members import IS_DAMAGED
 from catchment.errors import SkipReason
-from catchment.model import JobState
+from catchment.model import PARTS, JobState
 from catchment.search.related import relations
 from catchment.search.results import Lanes
 from catchment.search.search import search
@@ -67,6 +68,20 @@ def papers(home: Home, tmp_path: Path) -> Papers:
 
 def numbers(papers: Papers) -> dict[str, int]:
     return {named.locator: named.document for named in papers.ledger.library.names(papers.source.id)}
+
+
+def pdf_with(minutes: bytes) -> bytes:
+    written = io.BytesIO()
+    with closing(PdfDocument.new()) as pdf:
+        pdf.new_page(200, 200)
+        pdf.new_attachment("minutes.md").set_data(minutes)
+        pdf.save(written)
+    return written.getvalue()
+
+
+def inside(papers: Papers, holder: str) -> dict[str, str]:
+    start = f"{holder}{PARTS}"
+    return {name.removeprefix(start): text for name, text in papers.documents().items() if name.startswith(start)}
 
 
 def test_parts_of_all_kinds_and_levels_are_documents(papers: Papers) -> None:
@@ -322,6 +337,36 @@ def test_links_lead_into_archives_and_between_their_files(papers: Papers) -> Non
     assert {to.locator for to in resolved(papers.ledger, shown, ["2.md", "top"]).values()} == {second, top}
 
 
+def test_archive_under_another_name_is_read_and_followed(papers: Papers) -> None:
+    mailbox = b"".join(
+        b"From a@b Tue Mar  3 10:00:00 2026\nMessage-ID: <%d@x>\n\ntext %d\n\n" % (n, n) for n in range(3)
+    )
+    packed, pdf = zipped({"1.md": "one", "2.md": "two"}), pdf_with(random.Random(1).randbytes(60_000).hex().encode())
+    for name, data in {"a.zip": packed, "v.mbox": mailbox, "p.pdf": pdf}.items():
+        (papers.folder / name).write_bytes(data)
+    papers.sync()
+    for name, data in {
+        "a.zip (1)": packed,
+        "v2": mailbox,
+        "copy.pdf": pdf,
+        "b.7z": b"7z\xbc\xaf'\x1c\0\4 broken",
+    }.items():
+        (papers.folder / name).write_bytes(data)
+    papers.sync()
+    for holder in ("a.zip", "v.mbox", "p.pdf"):
+        assert len(inside(papers, holder)) == {"a.zip": 2, "v.mbox": 3, "p.pdf": 1}[holder]
+    assert [len(inside(papers, name)) for name in ("a.zip (1)", "v2", "copy.pdf")] == [2, 3, 1]
+    (papers.folder / "a.zip").rename(papers.folder / "a.bak")
+    papers.sync()
+    assert inside(papers, "a.bak") == {"1.md": "one", "2.md": "two"}
+    (papers.folder / "a.bak").write_bytes(zipped({"1.md": "other"}))
+    papers.sync()
+    assert inside(papers, "a.bak") == {"1.md": "other"}
+    (papers.folder / "a.bak").write_bytes(b"\0\1\2" * 400)
+    papers.sync()
+    assert inside(papers, "a.bak") == {}
+
+
 def test_hits_in_the_same_archive_are_one_row(papers: Papers) -> None:
     inner = zipped({"4.md": "girder four"})
     (papers.folder / "a.zip").write_bytes(zipped({"1.md": "girder", "2.md": "girder two", "inner.zip": inner}))
@@ -357,10 +402,7 @@ def test_files_embedded_in_documents_are_parts(papers: Papers) -> None:
     related = (("package", "../embeddings/levels.docx"), ("oleObject", "../embeddings/o.bin"))
     extra = {"ppt/embeddings/levels.docx": samples.docx(), "ppt/embeddings/o.bin": ole}
     (papers.folder / "deck.pptx").write_bytes(samples.pptx(related=related, extra=extra))
-    with closing(PdfDocument.new()) as pdf:
-        pdf.new_page(200, 200)
-        pdf.new_attachment("minutes.md").set_data(b"# Agreed")
-        pdf.save(papers.folder / "plan.pdf")
+    (papers.folder / "plan.pdf").write_bytes(pdf_with(b"# Agreed"))
     (papers.folder / "a.zip").write_bytes(zipped({"deck.pptx": (papers.folder / "deck.pptx").read_bytes()}))
     papers.sync()
     found = papers.documents()

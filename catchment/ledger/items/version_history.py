@@ -119,10 +119,10 @@ def _events(reading: Reading, item_id: int) -> list[AnyRow]:
         if events:
             own = own.where(history.c.id < events[0].id)
         rows = reading.execute(own.order_by(history.c.id)).all()
-        taken = [place for place, row in enumerate(rows) if (row.reason or "").startswith(before_images.TAKEN)]
-        start = taken[-1] if taken else 0
+        starts = [place for place, row in enumerate(rows) if (row.reason or "").startswith(before_images.TAKEN)]
+        start = starts[-1] if starts else 0
         events = [*rows[start:], *events]
-        number = int(rows[start].reason.removeprefix(before_images.TAKEN)) if taken else None
+        number = int(rows[start].reason.removeprefix(before_images.TAKEN)) if starts else None
     return events
 
 

@@ -127,9 +127,9 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     source_id = adopted[0][0].source_id
     sync_id = writing.execute(select(before_images.latest_sync(source_id))).scalar_one()
     for row, orphan in adopted:
-        taken = f"{before_images.TAKEN}{orphan.item_id}"
+        origin = f"{before_images.TAKEN}{orphan.item_id}"
         known = {"source_id": source_id, "item_id": row.item_id, "sync_id": sync_id}
-        writing.record("moved", actor=row.owner, fact=taken, was_at=orphan.path, **known)
+        writing.record("moved", actor=row.owner, fact=origin, was_at=orphan.path, **known)
     return True
 
 
