@@ -448,6 +448,16 @@ def test_message_that_is_removed_from_a_mailbox_leaves_the_others_alone(papers: 
     assert (numbers(papers), figures["succeeded"], figures["deleted"]) == (before, 1, 1)
 
 
+def test_marks_of_a_mail_program_leave_messages_where_they_are(papers: Papers) -> None:
+    file, text = papers.folder / "m.mbox", "From a@b Tue Mar  3 10:00:00 2026\nSubject: {0}\n{1}\ntext {0}\n\n"
+    file.write_text("".join(text.format(number, "") for number in range(3)))
+    papers.sync()
+    known = numbers(papers)
+    file.write_text("".join(text.format(number, "Status: RO\nX-Keys: a\n b\n") for number in range(3)))
+    papers.sync()
+    assert numbers(papers) == known
+
+
 def test_messages_with_one_message_id_keep_their_documents(papers: Papers) -> None:
     messages = [
         b"From a@b Tue Mar  3 10:00:00 2026\nMessage-ID: <same@x>\nSubject: %d\n\n%d\n\n" % (n, n) for n in range(5)

@@ -29,6 +29,8 @@ _OBJECT = "a message or object in a message of Outlook; save it as a file of its
 _OF_PAGES = re.compile(r"(?:image|audio|video|font)/|text/(?:html|css|javascript)$|application/.*(?:xhtml|script|font)")
 _LONGEST_HEAD = 64 << 10
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*<?([^<>\s]{1,200})", re.MULTILINE | re.IGNORECASE)
+_OWN_FIELD = re.compile(rb"^(?:X-|Status:|Content-Length:|Lines:).*\n(?:[ \t].*\n)*", re.MULTILINE | re.IGNORECASE)
+"""What a mail program adds and changes, such as whether a message was read."""
 _SEPARATOR, _HEADER = re.compile(rb"From .{0,900}\d\d:\d\d"), re.compile(rb"[!-9;-~]+:")
 
 
@@ -43,8 +45,9 @@ def mailbox_members(file: IO[bytes]) -> Iterator[Member]:
     for (_, start), (stop, _) in pairwise(_separators(file)):
         file.seek(start)
         head = file.read(min(stop - start, _LONGEST_HEAD))
-        own_name = _MESSAGE_ID.search(head.partition(b"\n\n")[0].replace(b"\r", b""))
-        mark = hashlib.sha256(head.rstrip()).hexdigest()
+        head = _OWN_FIELD.sub(b"", head.replace(b"\r", b"").rstrip())
+        own_name = _MESSAGE_ID.search(head.partition(b"\n\n")[0])
+        mark = hashlib.sha256(head).hexdigest()
         name = own_name[1].decode("utf-8", "replace") if own_name else mark[:16]
         name = f"{name} {mark[:8]}" if name in names else name
         names.add(name)
