@@ -475,10 +475,10 @@ def test_messages_with_one_message_id_keep_their_documents(papers: Papers) -> No
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-@pytest.mark.parametrize("damage", ["header", "cut", "no end"])
-def test_tar_with_a_damaged_header_or_without_end_is_quarantined(papers: Papers, damage: str, mode: str) -> None:
+@pytest.mark.parametrize("damage", ["header", "cut"])
+def test_tar_with_a_damaged_header_is_quarantined(papers: Papers, damage: str, mode: str) -> None:
     plain = tarred({f"{n}.md": b"%d" % n for n in range(6)}, "w")
-    bad = {"header": plain[:3200] + b"garbage" + plain[3207:], "cut": plain[:3300], "no end": plain[:3072]}[damage]
+    bad = {"header": plain[:3200] + b"garbage" + plain[3207:], "cut": plain[:3300]}[damage]
     (papers.folder / f"a.tar{mode[2:] and '.gz'}").write_bytes(gzip.compress(bad) if mode[2:] else bad)
     papers.sync()
     assert [entry.message for entry in papers.ledger.quarantine.page("papers").rows] == [IS_DAMAGED]

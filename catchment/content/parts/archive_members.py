@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
+from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
 from typing import IO, Self
 
 from catchment.content.normalize.decode import decode
@@ -65,13 +65,13 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
 
 
 class _TarHeader(tarfile.TarInfo):
-    """The header of a file in a tar file. `tarfile` takes a damaged one, and a missing end mark, for the end."""
+    """The header of a file in a tar file. `tarfile` takes a damaged one for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(tarfile)
-        except EOFHeaderError:
+        except (EmptyHeaderError, EOFHeaderError):  # some programs write no end mark
             raise
         except HeaderError as error:
             raise ReadError(str(error)) from error
