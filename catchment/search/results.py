@@ -69,8 +69,8 @@ class Hit:
 
     @property
     def archive(self) -> str:
-        """The archive that it is in; "" if it is in none."""
-        return self.item.rpartition(PARTS)[0]
+        """The item that it is inside of, or its own if it is in none."""
+        return self.item.rpartition(PARTS)[0] or self.item
 
     @property
     def parts(self) -> Iterator[tuple[str, bool]]:
@@ -154,12 +154,12 @@ class Results:
 
     @property
     def folded(self) -> list[tuple[Hit, list[Hit]]]:
-        """The hits, each with the others in the same archive. A query that names a folder or archive folds none."""
+        """The hits, each with the others in the same archive, and this. A query that names a folder or archive folds none."""
         in_one = any(filter_.startswith("in:") for filter_ in self.understood.filters)
-        rows: dict[tuple[str, str] | int, list[Hit]] = {}
+        rows: dict[tuple[str, str], list[Hit]] = {}
         for hit in self.hits:
-            is_alone = in_one or not hit.archive or hit.media_type == "message/rfc822"
-            rows.setdefault(hit.document if is_alone else (hit.source, hit.archive), []).append(hit)
+            is_alone = in_one or hit.media_type == "message/rfc822"
+            rows.setdefault((hit.source, hit.item if is_alone else hit.archive), []).append(hit)
         return [(hits[0], hits[1:]) for hits in rows.values()]
 
     @property

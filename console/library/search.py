@@ -196,7 +196,7 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
     """Show a hit in three lines: title and number, location, passage. `explain` adds its ranks and scores."""
     # In a mailbox the folder is more useful than the number of the message.
     place, is_message, _ = hit.item.partition(";UIDVALIDITY=")
-    facts = [f"{hit.source}: {place}", *filter(None, [hit.file])]
+    facts = [f"{hit.source}: {place}", *filter(None, [is_message and hit.file])]
     if hit.author and (is_message or hit.media_type == "message/rfc822"):
         facts.insert(0, hit.author)
     facts += [hit.symbol] if hit.symbol else []
