@@ -20,7 +20,7 @@ from catchment.content.codec import decode_document, encode_document, encode_ext
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
 from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
-from catchment.content.parts.containers import is_list, kind_of_container, sha256
+from catchment.content.parts.containers import is_list, kind_in, kind_of_container, sha256
 from catchment.content.parts.listing import ListedPart, container_in, listed, parts_of
 from catchment.content.parts.open_files import LAST
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
@@ -208,7 +208,7 @@ def _with_parts(task: ReadTask, raw: RawContent, reading: Read) -> Read:
 def _read_container(task: ReadTask) -> Read:
     """Read a container that is not in memory as a whole: its document is the list of its parts."""
     with _opened(task, task.item) as (raw, file):
-        kind = kind_of_container(raw.name) or ""
+        kind = kind_in(file, raw.name)
         content_hash = sha256(file)
         parts = tuple(parts_of(file, kind, task.limits))
         as_known = _read(task, raw, content_hash, None)

@@ -367,6 +367,27 @@ def test_archive_under_another_name_is_read_and_followed(papers: Papers) -> None
     assert inside(papers, "a.bak") == {}
 
 
+def test_content_tells_the_kind_of_archives_at_all_levels(papers: Papers) -> None:
+    packed, tape = zipped({"1.md": "zip"}), tarred({"2.md": b"tar"}, "w")
+    head = "From a@b Tue Mar  3 10:00:00 2026\nSubject: {0}\n\nmail {0}\n\n"
+    mailbox = "".join(map(head.format, range(3)))
+    (papers.folder / "zip.eml").write_bytes(packed)
+    (papers.folder / "zip.tar").write_bytes(packed)
+    (papers.folder / "tar.zip").write_bytes(tape)
+    (papers.folder / "box.eml").write_text(mailbox)
+    (papers.folder / "one.eml").write_text(head.format("alone"))
+    (papers.folder / "out.zip").write_bytes(zipped({"in.zip": tape, "in.tar": packed}))
+    (papers.folder / "two.tar").write_bytes(tape + tarred({"3.md": b"behind"}, "w"))
+    papers.sync()
+    assert papers.ledger.quarantine.page("papers").rows == ()
+    assert [*inside(papers, "zip.eml")] == [*inside(papers, "zip.tar")] == ["1.md"]
+    assert inside(papers, "tar.zip") == {"2.md": "tar"}
+    assert [len(inside(papers, name)) for name in ("box.eml", "one.eml")] == [3, 0]
+    assert {"in.zip!/2.md", "in.tar!/1.md"} <= inside(papers, "out.zip").keys()
+    assert inside(papers, "two.tar") == {"2.md": "tar", "3.md": "behind"}
+    assert papers.prove(deep=True).findings == ()
+
+
 def test_hits_in_the_same_archive_are_one_row(papers: Papers) -> None:
     inner = zipped({"4.md": "girder four"})
     (papers.folder / "a.zip").write_bytes(zipped({"1.md": "girder", "2.md": "girder two", "inner.zip": inner}))

@@ -80,6 +80,9 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
     (b"\x1f\x8b", GZIP),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"MSCF\0\0\0\0", "application/vnd.ms-cab-compressed"),
     (b"\xffWPC", "application/vnd.wordperfect"),
     (b"WARC/1.", "application/warc"),
 )
@@ -113,6 +116,7 @@ _FRAGMENT = frozenset({"html", "head", "meta", "style", "body", "center", "div",
 _CLIPPING = re.compile(r"[^\n]+\n- [^\n]*\|[^\n]*\n\r?\n(?s:.*?)^={10}\s*$", re.MULTILINE)
 """The first entry of the highlights of a Kindle."""
 _MAILBOX_START = re.compile(r"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
+_SECOND_MAIL = re.compile(rb"\n\r?\nFrom [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
 _HEADERS = re.compile(r"(?:\d+[ \t]*\r?\n)?(?>(?:[!-9;-~]++:|[ \t])[^\n]*+\n)+")
 _HEADER = re.compile(r"^([!-9;-~]+):", re.MULTILINE)
 _TRANSPORTED = frozenset({"message-id", "received", "return-path", "to"})
@@ -141,6 +145,8 @@ def media_type(data: bytes, name: str) -> str:
         if (written := _written(data, claimed, is_unclear=False)) in (HTML, XHTML):
             return written
         return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT and claimed not in _ONLY_TEXT else UNKNOWN
+    if claimed == MAIL and data.startswith(b"From ") and _SECOND_MAIL.search(data):
+        return MAILBOX
     if READERS.get(claimed) is Reader.NOTE or claimed in SOURCE_TEXT - _ANY_TEXT:
         return claimed
     is_unclear = claimed == UNKNOWN or _SHARED_ENDING.match(claimed) is not None

@@ -52,8 +52,8 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
     """Yield the files of a tar file, also of a compressed one. Raises ParseError if it is damaged."""
     file.seek(0)
     with readable():
-        # Its members are read later.
-        held = tarfile.open(fileobj=file, mode="r:*", tarinfo=_TarHeader)  # noqa: SIM115
+        # Files may follow an end mark. The members are read later.
+        held = tarfile.open(fileobj=file, mode="r:*", tarinfo=_TarHeader, ignore_zeros=True)  # noqa: SIM115
     while True:
         with readable():
             info = held.next()

@@ -11,14 +11,14 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import IO, NamedTuple
 
-from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, OUTLOOK, type_by_name
+from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, OUTLOOK, media_type, type_by_name
 from catchment.parser_pool import progress
 
 MOST_BYTES = 10 << 30
 """The size limit of such a file."""
 _WITH_PARTS = CONTAINERS | {MAIL, OUTLOOK}
 _IN_MEMORY = 16 << 20
-_PIECE = 1 << 20
+_PIECE, _HEAD = 1 << 20, 8_192
 
 
 class Member(NamedTuple):
@@ -54,6 +54,14 @@ def kind_of_container(name: str) -> str | None:
     """Return the media type of a container by its file name; None if the file has no parts."""
     kind = type_by_name(name)
     return kind if kind in _WITH_PARTS else None
+
+
+def kind_in(file: IO[bytes], name: str) -> str:
+    """Return the media type of an open container: that of its content if this is an archive, or else that of its name."""
+    file.seek(0)
+    kind = media_type(file.read(_HEAD), name)
+    file.seek(0)
+    return kind if kind in CONTAINERS else type_by_name(name)
 
 
 def is_list(name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 from catchment.content.normalize import unpacked
 from catchment.content.normalize.formats import MAIL, MAILBOX, OUTLOOK, SAVED_PAGE
 from catchment.content.parts import archive_members, embedded, message_members, ordered_members
-from catchment.content.parts.containers import Member, addressed, kind_of_container, sha256, spooled
+from catchment.content.parts.containers import Member, addressed, is_list, kind_in, sha256, spooled
 from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason, Vanished
 from catchment.model import PARTS, Document, RawContent
 from catchment.parser_pool import progress
@@ -67,8 +67,8 @@ def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawConten
 
 def container_in(raw: RawContent, file: IO[bytes]) -> tuple[IO[bytes], str]:
     """Return an item with parts and its media type. A file whose name does not tell the type is read, and decompressed."""
-    if (kind := kind_of_container(raw.name)) and kind != OUTLOOK:  # whose name other messages have, too
-        return file, kind
+    if is_list(raw.name):
+        return file, kind_in(file, raw.name)
     data, kind = unpacked(replace(raw, data=file.read()))
     return BytesIO(data), kind
 
@@ -112,11 +112,11 @@ class OpenContainer:
         if self._inside is None or self._inside[0] != address:
             with archive_members.readable(), member.open() as content:
                 copy = spooled(content, most_bytes)
-            if copy is None or (kind := member.kind) is None:
+            if copy is None or member.kind is None:
                 raise Skipped(SkipReason.TOO_LARGE)
             if self._inside is not None:
                 self._inside[1].close()
-            self._inside = address, OpenContainer(copy, kind)
+            self._inside = address, OpenContainer(copy, _kind(copy, member))
         return self._inside[1]
 
     def close(self) -> None:
@@ -151,10 +151,10 @@ class _Walk:
                 except ParseError as error:
                     problem = str(error)
             yield ListedPart(path, version or f"{member.size:x}", member.size, member.modified, problem)
-            if copy is not None and inner is not None:
+            if copy is not None:
                 # A damaged container has a job of its own, which reports the damage.
                 with copy, suppress(ParseError):
-                    yield from self.parts(copy, inner, path + PARTS, depth + 1)
+                    yield from self.parts(copy, _kind(copy, member), path + PARTS, depth + 1)
 
     def _spend(self, size: int) -> None:
         self._listed += 1
@@ -168,6 +168,10 @@ class _Walk:
             raise ResourceExhausted(
                 f"unpacks to more than {most}; if you trust it, raise limits.unpacked_mb or unpack it"
             )
+
+
+def _kind(file: IO[bytes], member: Member) -> str:
+    return member.kind if member.media_type == MAIL and member.kind else kind_in(file, member.name)
 
 
 def _reader(kind: str) -> Callable[[IO[bytes]], Iterator[Member]]:
