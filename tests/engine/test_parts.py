@@ -377,14 +377,12 @@ def test_content_tells_the_kind_of_archives_at_all_levels(papers: Papers) -> Non
     (papers.folder / "box.eml").write_text(mailbox)
     (papers.folder / "one.eml").write_text(head.format("alone"))
     (papers.folder / "out.zip").write_bytes(zipped({"in.zip": tape, "in.tar": packed}))
-    (papers.folder / "two.tar").write_bytes(tape + tarred({"3.md": b"behind"}, "w"))
     papers.sync()
     assert papers.ledger.quarantine.page("papers").rows == ()
     assert [*inside(papers, "zip.eml")] == [*inside(papers, "zip.tar")] == ["1.md"]
     assert inside(papers, "tar.zip") == {"2.md": "tar"}
     assert [len(inside(papers, name)) for name in ("box.eml", "one.eml")] == [3, 0]
     assert {"in.zip!/2.md", "in.tar!/1.md"} <= inside(papers, "out.zip").keys()
-    assert inside(papers, "two.tar") == {"2.md": "tar", "3.md": "behind"}
     assert papers.prove(deep=True).findings == ()
 
 
@@ -496,10 +494,14 @@ def test_messages_with_one_message_id_keep_their_documents(papers: Papers) -> No
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-@pytest.mark.parametrize("damage", ["header", "cut"])
+@pytest.mark.parametrize("damage", ["header", "cut", "zeros"])
 def test_tar_with_a_damaged_header_is_quarantined(papers: Papers, damage: str, mode: str) -> None:
     plain = tarred({f"{n}.md": b"%d" % n for n in range(6)}, "w")
-    bad = {"header": plain[:3200] + b"garbage" + plain[3207:], "cut": plain[:3300]}[damage]
+    bad = {
+        "header": plain[:3200] + b"garbage" + plain[3207:],
+        "cut": plain[:3300],
+        "zeros": plain[:3072] + bytes(512) + plain[3584:],
+    }[damage]
     (papers.folder / f"a.tar{mode[2:] and '.gz'}").write_bytes(gzip.compress(bad) if mode[2:] else bad)
     papers.sync()
     assert [entry.message for entry in papers.ledger.quarantine.page("papers").rows] == [IS_DAMAGED]

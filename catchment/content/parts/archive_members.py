@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
+from tarfile import BLOCKSIZE, EmptyHeaderError, EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
 from typing import IO, Self
 
 from catchment.content.normalize.decode import decode
@@ -52,8 +52,8 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
     """Yield the files of a tar file, also of a compressed one. Raises ParseError if it is damaged."""
     file.seek(0)
     with readable():
-        # Files may follow an end mark. The members are read later.
-        held = tarfile.open(fileobj=file, mode="r:*", tarinfo=_TarHeader, ignore_zeros=True)  # noqa: SIM115
+        # Its members are read later.
+        held = tarfile.open(fileobj=file, mode="r:*", tarinfo=_TarHeader)  # noqa: SIM115
     while True:
         with readable():
             info = held.next()
@@ -65,13 +65,17 @@ def tar_members(file: IO[bytes]) -> Iterator[Member]:
 
 
 class _TarHeader(tarfile.TarInfo):
-    """The header of a file in a tar file. `tarfile` takes a damaged one for the end."""
+    """The header of a file in a tar file. `tarfile` takes a damaged one, and a single block of zeros, for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(tarfile)
-        except (EmptyHeaderError, EOFHeaderError):  # some programs write no end mark
+        except EmptyHeaderError:  # some programs write no end mark
+            raise
+        except EOFHeaderError as error:
+            if any(tarfile.fileobj.read(BLOCKSIZE)):
+                raise ReadError(str(error)) from error
             raise
         except HeaderError as error:
             raise ReadError(str(error)) from error
