@@ -106,5 +106,6 @@ def test_many_requested_runs_coalesce_into_few_syncs(
         sync.finish("completed")
     assert {wait(server, run, timeout=PATIENCE).state_name for run in runs} == {"Completed"}
     assert {view(server, run).state_type for run in runs} == {"COMPLETED"}
-    assert syncs(server_home, "asked") < len(runs)
+    # One of the syncs is that of the test.
+    assert syncs(server_home, "asked") - 1 < len(runs)
     assert COALESCED.name in {run["state"]["name"] for run in runs_of(server, "asked")}
