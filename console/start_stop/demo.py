@@ -23,6 +23,7 @@ from console import render, session
 from console.library.documents import related
 from console.library.search import find, show_hit, show_understanding
 from console.sources.syncs import sync
+from console.start_stop.up_down import check_preconditions
 from console.start_stop.web_page import signin_link
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def demo(
     if session.running():
         raise Refused("demo: already running; stop it first with Ctrl-C in its terminal")
     try:
+        check_preconditions()
         render.say("Starting the Prefect server and a worker …")
         up(Home.default(), detach=True, announce=render.say)
         server = session.running()

@@ -45,7 +45,7 @@ def up(
     home, exposure = session.home(), Exposure.parse(listen, allow_host)
     if log_format:
         os.environ[FORMAT_VARIABLE] = log_format
-    _check_preconditions()
+    check_preconditions()
     shown: set[str] = set()
 
     def announce(line: str) -> None:
@@ -83,7 +83,7 @@ def down() -> None:
     render.say("stopped" if stopped else "Catchment was not running")
 
 
-def _check_preconditions() -> None:
+def check_preconditions() -> None:
     """Raise if every sync would fail: a full disk, a ledger that is damaged, of a newer version or of another home, or
     after an interrupted `join` or `leave`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import alive
 from console.start_stop import demo
 from deployments.supervisor import supervisor
+from tests.ledger.older import BEFORE_0014
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,20 @@ def test_the_demo_leaves_the_library_of_a_person_alone(
     monkeypatch.setattr(supervisor, "up", up)
     assert cli("demo", "--exit", "--home", str(tmp_path / "demo")).code == 10
     assert seen == [(str(tmp_path / "demo"), None)]
+
+
+def test_the_library_of_an_earlier_demo_is_migrated(cli: Cli, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect(filled / "ledger.db")) as ledger, ledger:
+        for statement in BEFORE_0014:
+            ledger.execute(statement)
+        ledger.execute("UPDATE revision SET version_num = '0013'")
+
+    def up(*_given: object, **_options: object) -> int:
+        raise TryAgain("that is enough")
+
+    monkeypatch.setattr(supervisor, "up", up)
+    response = cli("demo", "--exit", "--home", str(filled))
+    assert (response.code, "migrated from revision 0013" in response.err) == (10, True)
 
 
 def test_a_sync_that_told_nothing_is_shown_too(cli: Cli, filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
