@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from catchment.errors import NotFound
 from catchment.model import WARNING, JobState
 from catchment.pacing.waits import Wait
 from catchment.records import record_of
@@ -121,6 +123,9 @@ def because(ledger: Ledger, item: ItemRow, waiting: Sequence[Wait], when: Callab
         case JobState.RUNNING:
             return "being processed"
         case JobState.CANCELLED:
+            with suppress(NotFound):
+                entry = ledger.quarantine.show(item.job or 0)
+                return f"discarded from quarantine ({entry.reason}: {entry.message}); read again when it changes"
             return f"job cancelled: {plain(item.job_reason)}"
         case _:
             first = next((f": {wait.sentence(when)}; {wait.remedy}" for wait in waiting), "")

@@ -128,6 +128,7 @@ def test_a_discarded_item_leaves_the_quarantine(filled: Path, cli: Cli) -> None:
     assert cli("quarantine", "discard", job, "--reason", "lost for good").code == 0
     assert cli("quarantine", "list", "--json").json == []
     assert cli("jobs", "show", job, "--json").json["job"]["state"] == "cancelled"
+    assert "discarded from quarantine (" in cli("why", "broken.pdf").out
 
 
 def test_a_purge_takes_only_what_is_old(filled: Path, cli: Cli) -> None:
