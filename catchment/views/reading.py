@@ -12,7 +12,7 @@ from catchment.content.extract.vault import VaultIndex
 from catchment.content.normalize.formats import ENDINGS, MAIL, NOTES, SOURCE_TEXT
 from catchment.errors import NotFound
 from catchment.ledger import Attached, ConversationMessage, Ledger, Named, Shown
-from catchment.model import PART, LinkKind
+from catchment.model import PART, LinkKind, outer_files
 from catchment.records.rows import Copy
 from catchment.runtime.home import Home
 from catchment.views import documents, items
@@ -179,8 +179,8 @@ def _linked_from(ledger: Ledger, shown: Shown) -> tuple[Named, ...]:
 
 
 def _called(ledger: Ledger, shown: Shown, paths: Collection[str]) -> dict[str, Named]:
-    """Return the documents of the same source that may have the file names of these paths, by path."""
-    names = [path.rpartition("/")[2] for path in paths]
+    """Return the documents of the same source that may have the file names of these paths, and of their archives, by path."""
+    names = [name.rpartition("/")[2] for path in paths for name in (path, *outer_files(path))]
     named_documents = ledger.library.called(ledger.sources.get(shown.source).id, names) if names else []
     return {_path(shown, named.locator): named for named in named_documents}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import os
@@ -24,7 +25,7 @@ from catchment.search.related import relations
 from catchment.search.results import Lanes
 from catchment.search.search import search
 from catchment.settings import Home, Limits, Policy
-from catchment.views.reading import resolved
+from catchment.views.reading import _linked_from, resolved
 from catchment.views.served_files import own_file
 from connectors.local_files import LocalFilesSettings
 from tests.documents import document_named
@@ -327,6 +328,17 @@ def test_links_lead_into_archives_and_between_their_files(papers: Papers) -> Non
             (row.relation, row.item) for row in relations(papers.ledger, papers.ledger.library.document(known[name]))
         }
 
+    (papers.folder / "x").mkdir()
+    (papers.folder / "x/b.zip").write_bytes(zipped({"s/1.md": "[q](../in.zip!/q.md)", "in.zip": zipped({"q.md": "q"})}))
+    (papers.folder / "x/l.md").write_text("[a](b.zip!/s/1.md) [[b.zip!/in.zip!/q]] ![[/x/b.zip!/s/1.md]]")
+    papers.sync()
+    known = numbers(papers)
+    assert related("x/l.md") == {("links to", "x/b.zip!/s/1.md"), ("links to", "x/b.zip!/in.zip!/q.md")}
+    assert ("links to", "x/b.zip!/in.zip!/q.md") in related("x/b.zip!/s/1.md")
+    shown = papers.ledger.library.document(known["x/l.md"])
+    assert len(resolved(papers.ledger, shown, ["b.zip!/s/1.md", "b.zip!/in.zip!/q"])) == 2
+    back = _linked_from(papers.ledger, papers.ledger.library.document(known["x/b.zip!/in.zip!/q.md"]))
+    assert {named.locator for named in back} == {"x/l.md", "x/b.zip!/s/1.md"}
     zip_, first, second, top = "a.zip", "a.zip!/n/1.md", "a.zip!/n/2.md", "a.zip!/top.md"
     # By name alone, a link does not lead into an archive.
     assert related("out.md") == {("links to", second), ("links to", top)}
@@ -582,6 +594,12 @@ def test_attachments_have_the_sender_and_the_date_of_their_message(papers: Paper
     (papers.folder / "2.emlx").write_bytes(b"%d\n" % len(unix) + unix)
     (papers.folder / "m.mbox").write_bytes(b"From a@b Tue Mar  3 10:00:00 2026\n" + unix.replace(b"Agreed", b"Other"))
     headers = "From: ada@example.org\r\nDate: Tue, 3 Mar 2026 10:00:00 +0000\r\n"
+    inner = zipped({"in.md": "# In an attached archive"})
+    packed = LETTER.replace(b"text/markdown; name=minutes.md", b"application/zip; name=z.zip").replace(
+        b"=minutes.md", b"=z.zip"
+    )
+    encoded = b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.encodebytes(inner)
+    (papers.folder / "z.eml").write_bytes(packed.replace(b"\r\n\r\n# Agreed", b"\r\n" + encoded))
     folders = {
         "__attach_version1.0_#00000000": {"__substg1.0_3707001F": "o.md".encode("utf-16-le"), DATA: b"# Outlook"}
     }
@@ -597,6 +615,7 @@ def test_attachments_have_the_sender_and_the_date_of_their_message(papers: Paper
         "2.emlx!/minutes.md",
         "m.mbox!/1@example.org.eml!/minutes.md",
         "o.msg!/o.md",
+        "z.eml!/z.zip!/in.md",
     }
 
 

@@ -45,6 +45,9 @@ class VaultIndex:
         """
         if not target:
             return from_path if from_path in self._paths.get(_folded(from_path), ()) else None
+        archive, _, inside = target.rpartition(PARTS)
+        if archive and (outer := self.resolve(archive, from_path)):
+            return self._at(f"{_folded(outer)}{PARTS}{_folded(inside)}", target)
         folded = _folded(target)
         folder = _folded(from_path).rpartition("/")[0]
         if folded.startswith(("./", "../")):

@@ -54,7 +54,8 @@ def read_part(container: OpenContainer, path: str, most_bytes: int) -> RawConten
         raise ParseError(_DEEP)
     member = container.find(address)
     if rest:
-        return read_part(container.inside(address, member, most_bytes), rest, most_bytes)
+        part = read_part(container.inside(address, member, most_bytes), rest, most_bytes)
+        return replace(part, metadata={**member.metadata, **part.metadata})
     if member.problem:
         raise ParseError(member.problem)
     with archive_members.readable(), member.open() as content:

@@ -6,10 +6,12 @@ import hashlib
 import io
 import os
 import re
+import struct
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from catchment.content.normalize.decode import decode
@@ -24,7 +26,9 @@ from catchment.errors import ParseError, SkipReason
 
 _NAMES = tuple(f"__substg1.0_{tag}" for tag in ("3707", "3704", "3001"))
 """The streams with the long, the short and the displayed name of an attached file."""
-_DATA, _LETTERHEAD = "__substg1.0_37010102", "__substg1.0_007D001F"
+_DATA, _LISTED = "__substg1.0_37010102", "__properties_version1.0"
+_SENT, _EPOCH = 0x00390040, datetime(1601, 1, 1, tzinfo=UTC)
+"""The property with the time of sending, and the start of the times of Windows."""
 _OBJECT = "a message or object in a message of Outlook; save it as a file of its own"
 _OF_PAGES = re.compile(r"(?:image|audio|video|font)/|text/(?:html|css|javascript)$|application/.*(?:xhtml|script|font)")
 _LONGEST_HEAD = 64 << 10
@@ -88,8 +92,7 @@ def outlook_members(file: IO[bytes]) -> Iterator[Member]:
     file.seek(0)
     try:
         held = olefile.OleFileIO(io.BytesIO(file.read()))
-        header = held.openstream(_LETTERHEAD).read().decode("utf-16-le", "replace") if held.exists(_LETTERHEAD) else ""
-        head = letterhead(header.encode(), "")
+        head = _letterhead(held)
         for folder in sorted({path[0] for path in held.listdir() if path[0].startswith("__attach_version1.0_")}):
             values = {path[1]: path for path in held.listdir() if path[0] == folder and len(path) == 2}
             wide = {tag: held.openstream(values[f"{tag}001F"]).read() for tag in _NAMES if f"{tag}001F" in values}
@@ -104,6 +107,22 @@ def outlook_members(file: IO[bytes]) -> Iterator[Member]:
                 yield Member(name, 0, None, "object", _OBJECT, io.BytesIO)
     except Exception as error:  # olefile raises arbitrary errors for damaged files
         raise ParseError("the attached files of the message are damaged; save it again") from error
+
+
+def _letterhead(held: Any) -> dict[str, str]:
+    """Return the metadata of a file attached to a message of Outlook. Only received messages have a header."""
+
+    def text(tag: str) -> str:
+        stream = f"__substg1.0_{tag}001F"
+        return held.openstream(stream).read().decode("utf-16-le", "replace").strip("\0") if held.exists(stream) else ""
+
+    listed = held.openstream(_LISTED).read() if held.exists(_LISTED) else b""
+    values = dict(struct.iter_unpack("<I4xQ", listed[32 : len(listed) // 16 * 16]))
+    sent = _EPOCH + timedelta(microseconds=values[_SENT] // 10) if 0 < values.get(_SENT, 0) < 1 << 61 else None
+    sender, address = text("0C1A"), text("5D01") or text("0C1F")
+    written = f"{sender} <{address}>" if sender and "@" in address else sender or address
+    known = {"from": written, "sent": sent.isoformat() if sent else ""}
+    return {name: value for name, value in known.items() if value} | letterhead(text("007D").encode(), "")
 
 
 def _separators(file: IO[bytes]) -> Iterator[tuple[int, int]]:
