@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 
 import pytest
 
 from catchment.content.normalize.formats import OUTLOOK
 from catchment.content.parts.listing import parts_of
+from catchment.content.parts.message_members import outlook_members
 from catchment.errors import ParseError
 from catchment.settings import Home, Limits
 from tests.engine.papers import Papers
@@ -88,3 +90,15 @@ def test_attached_files_are_documents(home: Home, tmp_path: Path) -> None:
         "a message or object in a message of Outlook; save it as a file of its own",
     )
     assert papers.sync().get("succeeded", 0) == 0
+
+
+def test_attached_file_has_the_sender_and_the_time_of_a_message_without_a_header() -> None:
+    sent = struct.pack("<IIQ", 0x00390040, 6, 133_499_232_000_000_000)  # in 100 ns since 1601
+    folders = {
+        "__properties_version1.0": bytes(32) + sent,
+        "__attach_version1.0_#00000000": {f"__substg1.0_{DATA}": b"words", f"__substg1.0_{LONG}001F": b"a\0.\0m\0d\0"},
+    }
+    for names, sender in (({0x0C1A: "Ada", 0x0C1F: "ada@x"}, "Ada <ada@x>"), ({0x0C1A: "Ada", 0x0C1F: "/o=x"}, "Ada")):
+        data = samples.outlook_message({0x0037: "Minutes", **names}, folders=folders)
+        (member,) = outlook_members(io.BytesIO(data))
+        assert member.metadata == {"from": sender, "sent": "2024-01-17T00:00:00+00:00"}

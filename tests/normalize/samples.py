@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 
 _DOCX_TYPES = (
     '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
@@ -297,11 +298,12 @@ def encrypted_pdf() -> bytes:
 def outlook_message(
     properties: dict[int, str | bytes],
     numbers: dict[int, int] | None = None,
-    folders: dict[str, dict[str, bytes]] | None = None,
+    folders: Mapping[str, dict[str, bytes] | bytes] | None = None,
 ) -> bytes:
     """Return a .msg file ([MS-OXMSG], [MS-CFB]) with properties by tag, such as 0x0037 for the subject.
 
-    Bytes are 8-bit strings, or the HTML body (0x1013); `numbers` are code pages; `folders` hold the streams of attached files.
+    Bytes are 8-bit strings, or the HTML body (0x1013); `numbers` are code pages; `folders` hold the
+    streams of attached files, or are streams.
     """
     sector, small, none, end, chain = 512, 64, 0xFFFFFFFF, 0xFFFFFFFE, struct.Struct("<I")
     texts = {
