@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,7 +20,7 @@ from catchment.content.codec import decode_document, encode_document, encode_ext
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
 from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
-from catchment.content.parts.containers import is_list, kind_in, kind_of_container, sha256
+from catchment.content.parts.containers import is_list, kind_in, kind_of_container, may_have_parts, sha256
 from catchment.content.parts.listing import ListedPart, container_in, listed, parts_of
 from catchment.content.parts.open_files import LAST
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
@@ -189,12 +189,26 @@ def _parsed(task: ReadTask, raw: RawContent) -> tuple[Document, tuple[ListedPart
     has_items = task.lists(kind)
     if kind in CONTAINERS and (has_items or kind != MAILBOX):
         files = tuple(parts_of(BytesIO(data), kind, task.limits))
-        return listed(kind, files), files if has_items else None
+        return _saying(listed(kind, files), files, task), files if has_items else None
     document = normalize(raw, task.recognized)
     try:
-        return document, tuple(parts_of(BytesIO(data), kind, task.limits)) if has_items else None
+        files = tuple(parts_of(BytesIO(data), kind, task.limits)) if has_items or _is_hidden(task, kind) else ()
+        return _saying(document, files, task), files if has_items else None
     except ParseError as error:
         return replace(document, warnings=(*document.warnings, f"files inside not read: {error}")), None
+
+
+def _is_hidden(task: ReadTask, kind: str) -> bool:
+    """Return whether an item inside of another has parts that the outer one cannot list, because its name is that of none."""
+    return task.carrier is not None and HOLDERS.match(kind) is not None and not may_have_parts(task.item.locator)
+
+
+def _saying(document: Document, files: Sequence[ListedPart], task: ReadTask) -> Document:
+    """Return a document with a warning if no item has the files in it."""
+    if not files or task.carrier is None or may_have_parts(task.item.locator):
+        return document
+    warning = f"files inside not read: {len(files):,}; give it the ending of its type"
+    return replace(document, warnings=(*document.warnings, warning))
 
 
 def _with_parts(task: ReadTask, raw: RawContent, reading: Read) -> Read:

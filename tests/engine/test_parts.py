@@ -398,6 +398,22 @@ def test_content_tells_the_kind_of_archives_at_all_levels(papers: Papers) -> Non
     assert papers.prove(deep=True).findings == ()
 
 
+def test_files_that_the_outer_archive_cannot_list_are_named_in_a_warning(papers: Papers) -> None:
+    hidden = {
+        "plan.pdf.gz": gzip.compress(pdf_with(b"# A")),
+        "noend": zipped({"1.md": "one"}),
+        "plan.pdf": pdf_with(b"# B"),
+    }
+    (papers.folder / "a.zip").write_bytes(zipped(hidden))
+    papers.sync()
+    known = numbers(papers)
+    warned = {name: papers.ledger.library.document(known[f"a.zip!/{name}"]).content.warnings for name in hidden}
+    warning = "files inside not read: 1; give it the ending of its type"
+    assert {name: warning in warnings for name, warnings in warned.items()} == {
+        "plan.pdf.gz": True, "noend": True, "plan.pdf": False
+    }  # fmt: skip
+
+
 def test_hits_in_the_same_archive_are_one_row(papers: Papers) -> None:
     inner = zipped({"4.md": "girder four"})
     (papers.folder / "a.zip").write_bytes(zipped({"1.md": "girder", "2.md": "girder two", "inner.zip": inner}))

@@ -46,8 +46,9 @@ class Member(NamedTuple):
     @property
     def kind(self) -> str | None:
         """The media type, if it has parts itself."""
-        kind = MAIL if self.media_type == MAIL else type_by_name(self.name)
-        return kind if kind in _WITH_PARTS or HOLDERS.match(kind) else None
+        if self.media_type == MAIL:
+            return MAIL
+        return type_by_name(self.name) if may_have_parts(self.name) else None
 
 
 def kind_of_container(name: str) -> str | None:
@@ -62,6 +63,12 @@ def kind_in(file: IO[bytes], name: str) -> str:
     kind = media_type(file.read(_HEAD), name)
     file.seek(0)
     return kind if kind in CONTAINERS else type_by_name(name)
+
+
+def may_have_parts(name: str) -> bool:
+    """Return whether a file may have parts, by its name."""
+    kind = type_by_name(name)
+    return kind in _WITH_PARTS or HOLDERS.match(kind) is not None
 
 
 def is_list(name: str) -> bool:
