@@ -50,11 +50,11 @@ def _archives() -> Iterator[Bomb]:
     yield Bomb("inflates.odt", _zip({"mimetype": _ODT, "content.xml": zeros}), "resource_exhausted")
     del zeros
     yield Bomb("lies.docx", _lying(_zip({**_OOXML, "word/document.xml": bytes(64 * _MEGABYTE)})), "parse_error")
-    yield Bomb("crowded.zip", _zip({f"{number}": "" for number in range(10_001)}), "resource_exhausted")
-    yield Bomb("within.zip", _within(), "document")
+    yield Bomb("crowded.zip", _zip({f"{number}": "" for number in range(100_001)}), "resource_exhausted")
+    yield Bomb("within.zip", _within(), "resource_exhausted")
     yield Bomb("inflates.md.gz", gzip.compress(bytes(100 * _MEGABYTE), 1, mtime=0), "resource_exhausted")
     yield Bomb("within.gz", gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"words")))), "skipped")
-    yield Bomb("crowded.tar", _tar(10_001), "resource_exhausted")
+    yield Bomb("crowded.tar", _tar(100_001), "resource_exhausted")
 
 
 def _entities() -> Iterator[Bomb]:
