@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-import libarchive
 import pytest
 
 from catchment.content.parts import listing
@@ -20,6 +19,9 @@ from catchment.errors import ParseError
 from catchment.settings import Home, Limits
 from tests.engine.papers import Papers
 from tests.engine.test_parts import zipped
+
+pytestmark = pytest.mark.full
+"""The quick tests need no library of the system."""
 
 FILES = {"d/one.md": b"# One\n", "zwei-\u00fc.txt": b"two", "empty.md": b"", "three.md": b"3" * 90_000}
 WRITERS = {
@@ -34,6 +36,8 @@ LOCKED = "encrypted; unpack it with its password"
 
 
 def packed(name: str, files: Mapping[str, bytes] = FILES) -> bytes:
+    import libarchive
+
     written = io.BytesIO()
     layout, compression = WRITERS[name]
     with libarchive.custom_writer(written.write, layout, compression) as archive:
@@ -115,6 +119,8 @@ def test_content_of_another_kind_is_damaged(data: bytes) -> None:
 
 
 def test_links_are_not_parts() -> None:
+    import libarchive
+
     written = io.BytesIO()
     with libarchive.custom_writer(written.write, "gnutar", "zstd") as archive:
         archive.add_file_from_memory("a.md", 1, b"1")
