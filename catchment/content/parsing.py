@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,7 +21,7 @@ from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
 from catchment.content.normalize.formats import CONTAINERS, HOLDERS, MAIL, MAILBOX, OUTLOOK, SOURCE_TEXT
 from catchment.content.parts.containers import is_list, kind_in, kind_of_container, may_have_parts, sha256
-from catchment.content.parts.listing import ListedPart, container_in, listed, parts_of
+from catchment.content.parts.listing import ListedPart, listed, parts_of
 from catchment.content.parts.open_files import LAST
 from catchment.content.secret_masking import extraction_without_secrets, masked, without_secrets
 from catchment.contracts import Connector, Openable
@@ -152,8 +152,8 @@ def digest(task: ReadTask) -> bytes:
     """Fetch and hash an item without parsing it; return an encoded `Read`."""
     raw = _fetch(task)
     content_hash = _hash(raw)
-    task = _of_content(task, content_hash)
-    return _with_parts(task, raw, _read(task, raw, content_hash, None)).encode()
+    task, (data, kind) = _of_content(task, content_hash), unpacked(raw)
+    return _with_parts(task, data, kind, _read(task, raw, content_hash, kind)).encode()
 
 
 def read(task: ReadTask) -> bytes:
@@ -167,14 +167,14 @@ def read(task: ReadTask) -> bytes:
         return replace(_read_container(task), seconds=time.perf_counter() - start).encode()
     raw = _fetch(task)
     content_hash = _hash(raw)
-    task = _of_content(task, content_hash)
+    task, (data, kind) = _of_content(task, content_hash), unpacked(raw)
     if task.known is not None and content_hash == task.known[0]:
-        as_known = _read(task, raw, content_hash, None)
+        as_known = _read(task, raw, content_hash, kind)
         if as_known.fate == "unchanged":
-            return _with_parts(task, raw, as_known).encode()
-    document, parts = _parsed(task, raw)
+            return _with_parts(task, data, kind, as_known).encode()
+    document, parts = _parsed(task, raw, data, kind)
     document = masked(document)
-    reading = _read(task, raw, content_hash, document)
+    reading = _read(task, raw, content_hash, document.media_type, document)
     extraction = None
     if document.media_type not in SOURCE_TEXT and len(reading.document or b"") <= SHORT:
         # The step `extract` repeats what fails here, and reports it.
@@ -183,40 +183,37 @@ def read(task: ReadTask) -> bytes:
     return replace(reading, extraction=extraction, seconds=time.perf_counter() - start, parts=parts).encode()
 
 
-def _parsed(task: ReadTask, raw: RawContent) -> tuple[Document, tuple[ListedPart, ...] | None]:
-    """Return the document of an item, and its parts if they are items."""
-    data, kind = unpacked(raw)
+def _parsed(task: ReadTask, raw: RawContent, data: bytes, kind: str) -> tuple[Document, tuple[ListedPart, ...] | None]:
+    """Return the document of an item, and its parts if they are items. `data` and `kind`: as unpacked."""
     has_items = task.lists(kind)
+    # The parts of an item inside of another are listed with the outer one, unless the name of the item is that of none.
+    is_hidden = task.carrier is not None and not may_have_parts(task.item.locator)
+    files: tuple[ListedPart, ...] = ()
     if kind in CONTAINERS and (has_items or kind != MAILBOX):
-        files = tuple(parts_of(BytesIO(data), kind, task.limits))
-        return _saying(listed(kind, files), files, task), files if has_items else None
-    document = normalize(raw, task.recognized)
-    try:
-        files = tuple(parts_of(BytesIO(data), kind, task.limits)) if has_items or _is_hidden(task, kind) else ()
-        return _saying(document, files, task), files if has_items else None
-    except ParseError as error:
-        return replace(document, warnings=(*document.warnings, f"files inside not read: {error}")), None
+        files = _parts(task, data, kind)
+        document = listed(kind, files)
+    else:
+        document = normalize(raw, task.recognized)
+        try:
+            if has_items or (is_hidden and HOLDERS.match(kind)):
+                files = _parts(task, data, kind)
+        except ParseError as error:
+            return replace(document, warnings=(*document.warnings, f"files inside not read: {error}")), None
+    if files and is_hidden:
+        warning = f"files inside not read: {len(files):,}; give it the ending of its type"
+        document = replace(document, warnings=(*document.warnings, warning))
+    return document, files if has_items else None
 
 
-def _is_hidden(task: ReadTask, kind: str) -> bool:
-    """Return whether an item inside of another has parts that the outer one cannot list, because its name is that of none."""
-    return task.carrier is not None and HOLDERS.match(kind) is not None and not may_have_parts(task.item.locator)
-
-
-def _saying(document: Document, files: Sequence[ListedPart], task: ReadTask) -> Document:
-    """Return a document with a warning if no item has the files in it."""
-    if not files or task.carrier is None or may_have_parts(task.item.locator):
-        return document
-    warning = f"files inside not read: {len(files):,}; give it the ending of its type"
-    return replace(document, warnings=(*document.warnings, warning))
-
-
-def _with_parts(task: ReadTask, raw: RawContent, reading: Read) -> Read:
+def _with_parts(task: ReadTask, data: bytes, kind: str, reading: Read) -> Read:
     """Return the result for a content that need not be parsed with the parts of the item."""
-    data, kind = unpacked(raw)
     with suppress(ParseError):  # its warning is in the document
-        return replace(reading, parts=tuple(parts_of(BytesIO(data), kind, task.limits)) if task.lists(kind) else None)
+        return replace(reading, parts=_parts(task, data, kind) if task.lists(kind) else None)
     return reading
+
+
+def _parts(task: ReadTask, data: bytes, kind: str) -> tuple[ListedPart, ...]:
+    return tuple(parts_of(BytesIO(data), kind, task.limits))
 
 
 def _read_container(task: ReadTask) -> Read:
@@ -225,10 +222,10 @@ def _read_container(task: ReadTask) -> Read:
         kind = kind_in(file, raw.name)
         content_hash = sha256(file)
         parts = tuple(parts_of(file, kind, task.limits))
-        as_known = _read(task, raw, content_hash, None)
+        as_known = _read(task, raw, content_hash, kind)
         if as_known.fate == "unchanged":
             return replace(as_known, parts=parts)
-    return replace(_read(task, raw, content_hash, masked(listed(kind, parts))), parts=parts)
+    return replace(_read(task, raw, content_hash, kind, masked(listed(kind, parts))), parts=parts)
 
 
 def extract_document(document: bytes) -> bytes:
@@ -246,7 +243,7 @@ def _fetch(task: ReadTask) -> RawContent:
     with _opened(task, task.carrier) as (raw, file):
         key = task.connector, task.carrier.locator, task.carrier.version
         path = task.item.locator.removeprefix(task.carrier.locator + PARTS)
-        part = LAST.read(key, *container_in(raw, file), path, task.limits.max_bytes)
+        part = LAST.read(key, raw, file, path, task.limits.max_bytes)
     return replace(part, encoding=raw.encoding, metadata={**raw.metadata, **part.metadata})
 
 
@@ -277,9 +274,8 @@ def _hash(raw: RawContent) -> str:
     return digest.hexdigest()
 
 
-def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
+def _read(task: ReadTask, raw: RawContent, content_hash: str, kind: str, document: Document | None = None) -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
-    kind = document.media_type if document else unpacked(raw)[1]
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
     normalizer = f"{CODE} {kind}{charset}{_mark(task.recognized)}"
     titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name

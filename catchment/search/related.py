@@ -38,8 +38,8 @@ def relations(ledger: Ledger, shown: Shown) -> list[RelatedDocument]:
     others = [*_conversation(shown), *_attachments(ledger, shown), *_copies(shown)]
     if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
         source = ledger.sources.get(shown.source).id
-        named = {name.locator: name for name in ledger.library.names(source)}
-        return [*_linked(shown, named, files(ledger, source)), *others]
+        names = ledger.library.names(source)
+        return [*_linked(shown, {name.locator: name for name in names}, files(ledger, source, names)), *others]
     return others
 
 
@@ -70,12 +70,14 @@ def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) 
     return present(ledger, ranked, Query((), ()), ())
 
 
-def files(ledger: Ledger, source_id: int) -> list[str]:
-    """Return all files of a source, including those without a document: a link may lead to a picture."""
+def files(ledger: Ledger, source_id: int, names: Iterable[Named]) -> set[str]:
+    """Return all files of a source, including those without a document: a link may lead to a picture.
+
+    `names`: of its documents. A listing has no files inside of others.
+    """
     known = ledger.intake.known(source_id)
     listed = (locator for container in known.containers() for locator in known.within(container))
-    # A listing has no files inside of others.
-    return list({*listed, *(named.locator for named in ledger.library.names(source_id))})
+    return {*listed, *(named.locator for named in names)}
 
 
 def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[RelatedDocument]:

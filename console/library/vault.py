@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +14,7 @@ from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.content.extract.vault import QualityReport
-    from catchment.ledger import Ledger
+    from catchment.ledger import Ledger, Named
 
 app = CommandGroup("Report on an Obsidian vault.\n\nExample: catchment vault report notes")
 
@@ -40,7 +40,8 @@ def report(
         source = ledger.sources.get(name)
         if source.kind != "obsidian":
             raise BadInput(f"{name}: a {source.kind} source, not an Obsidian vault; name an obsidian source")
-        quality = quality_report(files(ledger, source.id), _notes(ledger, source.id))
+        names = ledger.library.names(source.id)
+        quality = quality_report(files(ledger, source.id, names), _notes(ledger, names))
     if as_json:
         render.show_json(quality)
     elif markdown:
@@ -50,8 +51,8 @@ def report(
     return quality.exit_code
 
 
-def _notes(ledger: Ledger, source_id: int) -> Iterator[tuple[str, Document, Extraction]]:
-    for named in ledger.library.names(source_id):
+def _notes(ledger: Ledger, names: Sequence[Named]) -> Iterator[tuple[str, Document, Extraction]]:
+    for named in names:
         if named.locator.lower().endswith(_NOTES):
             shown = ledger.library.document(named.document)
             yield named.locator, shown.content, Extraction((), shown.links, shown.entities)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from typing import IO
 
-from catchment.content.parts.listing import OpenContainer, read_part
+from catchment.content.parts.listing import OpenContainer, container_in, read_part
 from catchment.model import RawContent
 from catchment.parser_pool import keeping
 
@@ -24,15 +24,16 @@ class _LastContainer:
         self._container: OpenContainer | None = None
         self._closing: threading.Timer | None = None
 
-    def read(self, key: Hashable, file: IO[bytes], kind: str, path: str, most_bytes: int) -> RawContent:
-        """Return a part of a container, which stays open for the next one. `key`: equal for equal files. Raises ItemError."""
+    def read(self, key: Hashable, raw: RawContent, file: IO[bytes], path: str, most_bytes: int) -> RawContent:
+        """Return a part of a file, which stays open for the next one. `key`: equal for equal files. Raises ItemError."""
         with self._lock:
             if self._closing is not None:
                 self._closing.cancel()
             opening: AbstractContextManager[None] = nullcontext()
             if self._container is None or key != self._key:
                 self._close()
-                own = file if isinstance(file, BytesIO) else os.fdopen(os.dup(file.fileno()), "rb")
+                content, kind = container_in(raw, file)
+                own = content if isinstance(content, BytesIO) else os.fdopen(os.dup(content.fileno()), "rb")
                 self._key, self._container = key, OpenContainer(own, kind)
                 opening = keeping()
             try:
