@@ -9,7 +9,7 @@ from functools import cache
 from itertools import accumulate, product
 from typing import Any, ClassVar
 
-from catchment.contracts import Known
+from catchment.contracts import Known, Manifest
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Upsert
 from catchment.settings import Policy, SourceSettings
 
@@ -40,6 +40,7 @@ class Generated:
     """Notes of about 160 bytes, a thousand per container. Each container has a cursor, as a folder does."""
 
     kind: ClassVar[str] = "generated"
+    manifest: ClassVar[Manifest] = Manifest("Generated items", "generated items")
     settings: ClassVar[type[SourceSettings]] = GeneratedSettings
     policy: ClassVar[Policy] = Policy()
     fetch_in_parser: ClassVar[bool] = True

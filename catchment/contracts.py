@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
@@ -14,6 +15,9 @@ from typing import IO, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runti
 from catchment.model import Change, DocumentCopy, Item, KnownItem, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Policy, SourceSettings
+
+CONTRACT = 1
+"""The version of this contract. A connector or sink for another version states it in its class: `contract = 2`."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +70,37 @@ class NothingKnown:
         return frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The words about a kind of source in lists, forms and help pages.
+
+    Attributes:
+        title: What is added: "Obsidian vault".
+        content: What is synced: "an Obsidian vault".
+        label: One word for lists; by default the title.
+        place: What LOCATION is: "Vault".
+        hint: How to write LOCATION, in a sentence.
+        example: An example of LOCATION.
+        name: An example of a name for a source.
+        option: An example of a setting: "exclude=*.tmp".
+        deep: What a deep sync does.
+        fixed: What a run cannot change.
+        is_watched: Whether the watcher hears of its changes. Other sources have a schedule.
+    """
+
+    title: str
+    content: str
+    label: str = ""
+    place: str = "Place"
+    hint: str = ""
+    example: str = ""
+    name: str = "source"
+    option: str = ""
+    deep: str = "Compare contents, not only sizes and times."
+    fixed: str = "Another place to read is refused; edit sources.yaml, or add a source."
+    is_watched: bool = False
+
+
 class Connector(Protocol):
     """The code for one kind of source. It reads the source and reports changes; it never writes.
 
@@ -74,6 +109,7 @@ class Connector(Protocol):
     """
 
     kind: ClassVar[str]
+    manifest: ClassVar[Manifest]
     settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy]
     fetch_in_parser: ClassVar[bool]
@@ -310,6 +346,9 @@ class Destination(Protocol):
 
 class Sink(Destination, Protocol):
     """A place that is kept equal to the library. After a kill at any moment, the next calls bring it up to date."""
+
+    is_folder: bool
+    """Whether the place is a folder, and not an address."""
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         """Return the versions of the documents that the place has, by ID, above `after` and up to `last`.

@@ -1,35 +1,75 @@
-"""The kinds of source and the connector class of each. A connector's module is imported when its kind is first used."""
+"""The kinds of source, ours and those of other packages, and the connector class of each.
+
+A package registers a kind as an entry point `catchment.connectors`. Its module is imported when the kind is first used.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import cache
 from typing import TYPE_CHECKING
 
-from catchment.errors import BadInput, did_you_mean
+from catchment.errors import CatchmentError, did_you_mean
+from catchment.runtime.installation import Extension, extensions, installed
 
 if TYPE_CHECKING:
     from catchment.contracts import Connector
 
-_CLASSES = {
-    "local_files": "connectors.local_files:LocalFiles",
-    "obsidian": "connectors.obsidian:Obsidian",
-    "imap": "connectors.imap:Imap",
-    "github": "connectors.github:GitHub",
-    "web": "connectors.web.connector:WebConnector",
-}
+_GROUP = "catchment.connectors"
 
 
 def kinds() -> tuple[str, ...]:
     """Return the names of all kinds of source."""
-    return tuple(_CLASSES)
+    return tuple(extensions(_GROUP))
 
 
+@cache
 def connector_class(kind: str) -> type[Connector]:
-    """Return the connector class for a kind of source. Raises BadInput, with the nearest name, for an unknown kind."""
+    """Return the connector class for a kind of source.
+
+    For an unknown kind, and one whose package cannot be used, it is a class that keeps the settings as they are written. Its
+    sources cannot be read, and none can be added; both errors name the problem and the remedy.
+    """
+    from connectors.missing import missing
+
+    extension = extensions(_GROUP).get(kind)
+    if extension is None:
+        remedy = did_you_mean(
+            kind.replace("-", "_"), kinds(), f"choose one of {', '.join(kinds())}, or install its package"
+        )
+        return missing(kind, f"unknown kind of source {kind!r}; {remedy}")
     try:
-        module, _, name = _CLASSES[kind].partition(":")
-    except KeyError:
-        remedy = did_you_mean(kind.replace("-", "_"), _CLASSES, f"choose one of {', '.join(_CLASSES)}")
-        raise BadInput(f"unknown kind of source {kind!r}; {remedy}") from None
-    connector: type[Connector] = getattr(import_module(module), name)
-    return connector
+        return _loaded(extension)
+    except CatchmentError as error:
+        return missing(kind, str(error))
+
+
+def version(kind: str) -> str:
+    """Return the version of the package of a kind of source."""
+    extension = extensions(_GROUP).get(kind)
+    return extension.version if extension else ""
+
+
+def problem(kind: str) -> str | None:
+    """Return why sources of a kind cannot be read, with the remedy; None if they can."""
+    return getattr(connector_class(kind).settings, "problem", None)
+
+
+def problems() -> list[str]:
+    """Return the problems of all installed packages that add kinds of source, with the remedies."""
+    others = [extension for extension in installed(_GROUP) if not extension.is_ours]
+    return [text for extension in others if (text := extension.problem or problem(extension.point.name))]
+
+
+def _loaded(extension: Extension) -> type[Connector]:
+    from catchment.contracts import CONTRACT, Manifest
+    from catchment.errors import Refused
+    from catchment.settings import SourceSettings
+
+    connector: type[Connector] = extension.load(CONTRACT)
+    settings, words = getattr(connector, "settings", None), getattr(connector, "manifest", None)
+    is_complete = isinstance(words, Manifest) and isinstance(settings, type) and issubclass(settings, SourceSettings)
+    if is_complete and connector.kind == extension.point.name:
+        return connector
+    raise Refused(
+        f"{extension.point.name}: {extension.package} has no connector of this kind there; upgrade or uninstall it"
+    )

@@ -11,7 +11,7 @@ from typing import IO, Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from catchment.contracts import Known
+from catchment.contracts import Known, Manifest
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, RetryPolicy, SourceSettings, TextEncoding, expanded
@@ -135,6 +135,17 @@ class LocalFiles(FolderConnector):
     """The connector for files in a folder."""
 
     kind: ClassVar[str] = "local_files"
+    manifest: ClassVar[Manifest] = Manifest(
+        "Folder with files",
+        "a folder of files",
+        "folder",
+        place="Folder",
+        hint="The path of a folder on this machine.",
+        example="~/Documents",
+        name="documents",
+        option="exclude=*.tmp",
+        is_watched=True,
+    )
     settings: ClassVar[type[SourceSettings]] = LocalFilesSettings
 
     def __init__(self, settings: LocalFilesSettings) -> None:

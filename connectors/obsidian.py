@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import ClassVar
 
-from catchment.contracts import Known
+from catchment.contracts import Known, Manifest
 from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.model import Change, RawContent
 from catchment.settings import SourceSettings
@@ -36,6 +36,17 @@ class Obsidian(FolderConnector):
     """
 
     kind: ClassVar[str] = "obsidian"
+    manifest: ClassVar[Manifest] = Manifest(
+        "Obsidian vault",
+        "an Obsidian vault",
+        "Obsidian",
+        place="Vault",
+        hint="The path of the folder of a vault.",
+        example="~/Vault",
+        name="notes",
+        option="exclude=*.tmp",
+        is_watched=True,
+    )
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
 
     def __init__(self, settings: ObsidianSettings) -> None:

@@ -197,12 +197,16 @@ def _settings(typed: list[str]) -> list[tuple[str, str]]:
     kind = next((word for word in typed if word in kinds()), None)
     if kind is None:
         return []
-    settings = connector_class(kind).settings
+    connector = connector_class(kind)
+    settings, manifest = connector.settings, connector.manifest
     rows = [row for row in settings.model_construct().rows() if not row.is_fixed]
     rows.sort(key=lambda row: row.is_common)
     return [
-        (row.key, row.meaning or "" if row.value in (None, ()) else f"{row.meaning}. Default: {row.value}")
-        for row in rows
+        ("LOCATION", f"{manifest.place}: {manifest.hint} Example: {manifest.example}"),
+        *(
+            (row.key, row.meaning or "" if row.value in (None, ()) else f"{row.meaning}. Default: {row.value}")
+            for row in rows
+        ),
     ]
 
 

@@ -1,45 +1,32 @@
-"""The kinds of sink and the class of each, imported when its kind is first used. No Prefect, and no SQL of the ledger."""
+"""The kinds of sink and the class of each, imported when its kind is first used. No Prefect, and no SQL of the ledger.
+
+A package registers a kind as an entry point `catchment.sinks`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from catchment.contracts import Destination, Sink
+from catchment.contracts import CONTRACT, Destination, Sink
 from catchment.errors import BadInput, did_you_mean
 from catchment.runtime import addresses, secret_references
+from catchment.runtime.installation import extensions
 from catchment.runtime.system.disks import network_disk
 
-
-class _Kind(NamedTuple):
-    location: str
-    """Module and class."""
-    extra: str
-    """The extra that `pip` has to install for it, or ""."""
-    is_folder: bool
-
-
-_KINDS = {
-    "folder": _Kind("sinks.folder:Folder", "", True),
-    "jsonl": _Kind("sinks.shards:JsonLines", "", True),
-    "parquet": _Kind("sinks.parquet:Parquet", "parquet", True),
-    "postgresql": _Kind("sinks.postgresql:PostgreSQL", "postgres", False),
-    "neo4j": _Kind("sinks.graph:Graph", "graph", False),
-    "chroma": _Kind("sinks.chroma:Chroma", "", False),
-}
+_GROUP = "catchment.sinks"
 
 
 def kinds() -> tuple[str, ...]:
     """Return the names of all kinds of sink."""
-    return tuple(_KINDS)
+    return tuple(extensions(_GROUP))
 
 
 def is_folder(kind: str) -> bool:
     """Return whether the place of a sink of this kind is a folder. Raises BadInput for an unknown kind."""
-    return _kind(kind).is_folder
+    return bool(_class(kind).is_folder)
 
 
 @contextmanager
@@ -49,10 +36,9 @@ def opened(kind: str, place: str, secret: str | None = None, *, create: bool = F
     `create`: make its tables or folders. Raises BadInput for an invalid place, Refused if the place has other data,
     SinkUnavailable.
     """
-    kind_of_sink = _kind(kind)
+    sink_class = _class(kind)
     # Refuses an address that the driver could read otherwise.
     host_elsewhere(kind, place)
-    sink_class = _importing(kind_of_sink.extra, kind_of_sink.location)
     password = secret_references.resolve(secret) if secret else ""
     with closing(sink_class(place, password, create=create)) as sink:
         yield sink
@@ -70,7 +56,10 @@ def exporting(place: Path) -> Iterator[Destination]:
         with writing_file(place) as sink:
             yield sink
     elif place.suffix == ".parquet":
-        with _importing("parquet", "sinks.parquet:writing_parquet")(place) as sink:
+        _class("parquet")  # which names the package that is missing
+        from sinks.parquet import writing_parquet
+
+        with writing_parquet(place) as sink:
             yield sink
     else:
         from sinks.folder import release
@@ -96,17 +85,8 @@ def host_elsewhere(kind: str, place: str) -> str | None:
     return None if addresses.is_loopback(host) else host
 
 
-def _importing(extra: str, location: str) -> Any:
-    module, _, name = location.partition(":")
-    try:
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise BadInput(f'{error.name}: not installed; run: pip install "catchment[{extra}]"') from None
-
-
-def _kind(name: str) -> _Kind:
-    try:
-        return _KINDS[name]
-    except KeyError:
-        remedy = did_you_mean(name, _KINDS, f"choose one of {', '.join(_KINDS)}")
-        raise BadInput(f"unknown kind of sink {name!r}; {remedy}") from None
+def _class(kind: str) -> Any:
+    if (extension := extensions(_GROUP).get(kind)) is None:
+        remedy = did_you_mean(kind, kinds(), f"choose one of {', '.join(kinds())}")
+        raise BadInput(f"unknown kind of sink {kind!r}; {remedy}")
+    return extension.load(CONTRACT)

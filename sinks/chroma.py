@@ -38,6 +38,7 @@ class Chroma:
 
     batch = 100
     wants_vectors = True
+    is_folder = False
 
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)

@@ -44,6 +44,7 @@ class Folder:
 
     batch = 500
     wants_vectors = False
+    is_folder = True
 
     def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
         self._root = Path(place)

@@ -39,6 +39,7 @@ class Graph:
 
     batch = 200
     wants_vectors = False
+    is_folder = False
 
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)

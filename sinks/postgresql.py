@@ -48,6 +48,7 @@ class PostgreSQL:
 
     batch = 500
     wants_vectors = True
+    is_folder = False
 
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         try:

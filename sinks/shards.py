@@ -28,6 +28,7 @@ class JsonLines:
 
     batch = _IDS
     wants_vectors = False
+    is_folder = True
     _ending = "jsonl"
 
     def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:

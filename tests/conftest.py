@@ -22,7 +22,7 @@ from catchment.search.meaning import builtin
 from catchment.search.meaning.builtin import BuiltIn
 from catchment.settings import Home
 from catchment.sync.shared import use_pool
-from deployments.runner.preload import PARSERS
+from deployments.runner.preload import parser_modules
 from deployments.supervisor.supervisor import Running, down, running, up
 from tests.pictures.scans import Programs
 
@@ -131,7 +131,7 @@ def times(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session", autouse=True)
 def parsers() -> Iterator[None]:
     """Let all syncs of this process share a parser pool, as in the runner: a new one takes a second of processor time."""
-    with ParserPool(2, preload=PARSERS) as pool:
+    with ParserPool(2, preload=parser_modules()) as pool:
         use_pool(pool)
         # A forked process has no threads that feed the parsers.
         os.register_at_fork(after_in_child=lambda: use_pool(None))

@@ -13,12 +13,12 @@ from markupsafe import Markup, escape
 from catchment.audit.verify import visible
 from catchment.model import SYNC_FIGURES, ago, count, in_words, local_time, size
 from catchment.search.language import type_of
+from deployments.actions.desk import manifest
 
 _CLAUSES = re.compile(r"((?<=\.) (?=[A-Z`])|; |, (?=then:? ))")
 """The separators of clauses."""
 _COMMAND = re.compile("`(.+?)`")
 _IS_COMMAND = re.compile("`|catchment [a-z]")
-_KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
 _OUTCOMES = ("succeeded", "moved", "deleted", "held", "quarantined", "skipped", "away", "decided")
 
 
@@ -74,7 +74,8 @@ def by_type(media_types: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def kind_name(kind: str) -> str:
     """Return a kind of source in words."""
-    return _KINDS.get(kind, kind)
+    words = manifest(kind)
+    return words.label or words.title
 
 
 def plain(value: str) -> str:

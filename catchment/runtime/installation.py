@@ -1,14 +1,21 @@
-"""This installation: the files shipped with the program, its version, and clashes with packages of other programs."""
+"""This installation: the files shipped with the program, its version, what other packages add to it, and clashes with them."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from catchment import __version__
+from catchment.errors import BadInput, Refused
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _PARENT = Path(__file__).parents[2]
 """The clone, or the folder of installed packages."""
@@ -18,6 +25,7 @@ IS_CLONE: Final = not _SHIPPED.exists()
 FILES: Final = _PARENT if IS_CLONE else _SHIPPED
 """Folder of `prefect.yaml`, `requirements.lock`, `docs` and `examples/vault`."""
 REINSTALL: Final = "make setup" if IS_CLONE else "install the wheel again, with --constraint constraints.txt"
+_OURS = "catchment"
 _PACKAGES = ("assistant", "connectors", "console", "deployments", "flows", "sinks", "tasks", "web")
 
 
@@ -56,3 +64,87 @@ def _installed_sizes() -> dict[str, int]:
     records = _PARENT.glob("catchment-*.dist-info/RECORD")
     lines = [line for record in records for line in record.read_text(encoding="utf-8").splitlines()]
     return {path: int(size) for path, _, size in (line.rsplit(",", 2) for line in lines) if size}
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What a package adds to Catchment by an entry point. Ours are registered the same way.
+
+    `problem`: why it is refused, with the remedy; "" if it is not.
+    """
+
+    point: EntryPoint
+    package: str
+    problem: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is part of Catchment."""
+        return self.package == _OURS
+
+    @property
+    def version(self) -> str:
+        """The version of its package."""
+        return self.point.dist.version if self.point.dist else ""
+
+    def load(self, contract: int) -> Any:
+        """Import and return its class. Raises BadInput if an extra is missing, Refused if the package cannot be used."""
+        if self.problem:
+            raise Refused(self.problem)
+        name = f"{self.point.name}: {self.package}"
+        try:
+            loaded = self.point.load()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a package of others may raise anything
+            if isinstance(error, ModuleNotFoundError) and self.point.extras:
+                extra = f"{self.package}[{self.point.extras[0]}]"
+                raise BadInput(f'{error.name}: not installed; run: pip install "{extra}"') from None
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            raise Refused(f"{name} cannot be loaded ({reason}); upgrade or uninstall it") from None
+        if (version := getattr(loaded, "contract", 1)) != contract:
+            versions = f"version {version} of the contract, and Catchment has version {contract}"
+            raise Refused(f"{name} is made for {versions}; install versions that match")
+        return loaded
+
+
+@cache
+def installed(group: str) -> tuple[Extension, ...]:
+    """Return the extensions of a group, ours first. Scanned once in a process: a scan reads all installed packages."""
+    return tuple(_judged(group))
+
+
+def extensions(group: str) -> Mapping[str, Extension]:
+    """Return the extensions of a group by name. Of two with the same name, the first is used."""
+    by_name: dict[str, Extension] = {}
+    for extension in installed(group):
+        by_name.setdefault(extension.point.name, extension)
+    return by_name
+
+
+def _judged(group: str) -> Iterator[Extension]:
+    from importlib.metadata import entry_points
+
+    added_by: dict[str, str] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: (_package(point) != _OURS, _package(point))):
+        package, problem = _package(point), ""
+        if package != _OURS and (names := _imported_names(point) & {_OURS, *_PACKAGES}):
+            problem = (
+                f"{point.name}: {package} brings the package {min(names)}, a name of Catchment; uninstall {package}"
+            )
+        elif other := added_by.get(point.name):
+            problem = f"{point.name}: {package} adds what {other} adds; uninstall {package}"
+        added_by.setdefault(point.name, package)
+        yield Extension(point, package, problem)
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else ""
+
+
+def _imported_names(point: EntryPoint) -> set[str]:
+    """Return the top-level names of the package of an entry point."""
+    names = {point.module.partition(".")[0]}
+    if point.dist:
+        names |= {file.parts[0].removesuffix(".py") for file in point.dist.files or ()}
+        # Instead of the files, if the package is installed in place.
+        names |= set((point.dist.read_text("top_level.txt") or "").split())
+    return names

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
-from catchment.contracts import Known, Shell
+from catchment.contracts import Known, Manifest, Shell
 from catchment.errors import SkipReason
 from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Root
 from catchment.pacing import HostLimits, Pace
@@ -41,6 +41,17 @@ class GitHub:
     """The connector for GitHub: files of repositories, wikis, issues, pull requests, comments and releases."""
 
     kind: ClassVar[str] = "github"
+    manifest: ClassVar[Manifest] = Manifest(
+        "GitHub",
+        "repositories",
+        place="Repository",
+        hint="owner/repo, owner/* for all of an owner, or the path of a clone.",
+        example="owner/repo",
+        name="repo",
+        option="exclude=*.tmp",
+        deep="Compare all files, issues and pull requests, not only changed ones.",
+        is_watched=True,
+    )
     settings: ClassVar[type[SourceSettings]] = GitHubSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=300, maximum=3_600),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from catchment.contracts import Known
+from catchment.contracts import Known, Manifest
 from catchment.errors import FetchFailed, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.pacing import HostLimits, Pace, RateProfile
@@ -27,6 +27,18 @@ class Imap:
     """The connector for mail: every message of the selected folders, and every attached file."""
 
     kind: ClassVar[str] = "imap"
+    manifest: ClassVar[Manifest] = Manifest(
+        "Mail (IMAP)",
+        "a mail account",
+        "mail",
+        place="Mailbox",
+        hint="Your user name, an @, and the server, with its port if it is not 993.",
+        example="me@imap.example.org",
+        name="mail",
+        option="include=INBOX",
+        deep="Compare all messages and flags, not only new and changed ones.",
+        is_watched=True,
+    )
     settings: ClassVar[type[SourceSettings]] = ImapSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=120, maximum=1_800),

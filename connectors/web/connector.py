@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from catchment.contracts import Known, Parse, parse_here
+from catchment.contracts import Known, Manifest, Parse, parse_here
 from catchment.errors import (
     AccessDenied,
     FetchFailed,
@@ -56,6 +56,18 @@ class WebConnector:
     """The connector for the web: one item for each address, and for each entry of a feed."""
 
     kind: ClassVar[str] = "web"
+    manifest: ClassVar[Manifest] = Manifest(
+        "Web pages and feeds",
+        "pages, feeds and lists of addresses",
+        "web",
+        place="Address or file",
+        hint="The address of a feed or page, or the path of a file with addresses (OPML of a reader, list, sitemap).",
+        example="https://blog.example.org/feed.xml",
+        name="feeds",
+        option="depth=1",
+        deep="Ask for all addresses now, not only for those that are due.",
+        fixed="A host without consent is refused; edit sources.yaml, or give consent.",
+    )
     settings: ClassVar[type[SourceSettings]] = WebSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=3, initial=3_600, maximum=86_400, multiplier=5),

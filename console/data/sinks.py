@@ -33,7 +33,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the sink.", a
 @app.command()
 def add(
     *,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="folder, jsonl, parquet, postgresql, chroma or neo4j.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="folder, jsonl, parquet, postgresql, chroma, neo4j, or of a package.")
+    ],
     place: Annotated[str, typer.Argument(metavar="PLACE", help="An empty or new folder, or an address.")],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Short name.")],
     secrets: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from catchment.errors import ConfigError
 from catchment.views.upkeep import Configuration, ConfiguredSource, LedgerCheck, MovedLedger, Vacuumed
 from console import arguments, render, session
 from console.help_pages import CommandGroup
@@ -110,9 +111,13 @@ def validate() -> None:
 
     Example: catchment config validate
     """
+    from connectors import problem
     from deployments.health.announcing import AlertSettings
 
     entries = session.desk().entries()
+    for entry in entries.values():
+        if text := problem(entry.kind):
+            raise ConfigError(f"sources.yaml: {entry.name}: {text}")
     AlertSettings.load(session.home())
     render.say(f"sources.yaml: valid, {render.count(len(entries), 'source')}")
 

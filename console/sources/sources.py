@@ -39,7 +39,7 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="Kind of source: local_files, obsidian, imap, github or web.",
+            help="Kind of source; `catchment sources kinds` lists them.",
             autocompletion=session.kind_names,
         ),
     ],
@@ -47,7 +47,7 @@ def add(
         str,
         typer.Argument(
             metavar="LOCATION",
-            help="Path of a folder or vault; user@host[:port]; owner/repo; address, or file with addresses.",
+            help="The place to read; `catchment add KIND --help` tells how it is written.",
         ),
     ],
     name: Annotated[
@@ -155,6 +155,25 @@ def set_source(
     _show_changes(changed)
     later = "" if session.running() else "; `catchment up` applies it"
     render.say(f"{outcomes.changed(name, changed)}{later if changed else ''}")
+
+
+@app.command("kinds")
+def list_kinds(as_json: arguments.Json = False) -> None:
+    """List the kinds of source, ours and those of other packages.
+
+    Example: catchment sources kinds
+    """
+    from connectors import problems
+    from deployments.actions import sources
+
+    kinds = sources.source_kinds()
+    if as_json:
+        render.show_json(kinds)
+        return
+    rows = [(row.kind, row.title, row.example, row.version) for row in kinds if row.problem is None]
+    render.show_table(("KIND", "WHAT", "LOCATION", "VERSION"), rows)
+    for problem in problems():
+        render.note(render.clean(problem))
 
 
 @app.command("list")

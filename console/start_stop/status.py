@@ -136,6 +136,8 @@ def _print(server: Running | None, overview: Overview) -> None:
     if server and (failed := overview.failed_checks):
         text = f"{render.count(failed, 'check')} failed {render.ago(overview.checked)}"
         render.say(render.paint(f"Health: {text}; see `catchment check`", "yellow"))
+    from connectors import problems
+
     if not overview.sources:
         render.say("No sources yet; add one: `catchment add obsidian ~/Vault --name notes --every 15m`")
         return
@@ -153,7 +155,7 @@ def _print(server: Running | None, overview: Overview) -> None:
     for sink in overview.sinks:
         if not sink.error and (sink.state == "paused" or sink.waiting):
             render.say(f"Sink {sink.name}: {sink.state}, {render.count(sink.waiting, 'document')} waiting")
-    for warning in _warnings(overview):
+    for warning in (*problems(), *_warnings(overview)):
         render.say(render.paint(render.clean(warning), "yellow"))
 
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, get_args
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
 from catchment.runtime.membership import ANY, Membership, host_for
 from catchment.settings import Home, SecretReference
-from connectors import connector_class, kinds
+from connectors import connector_class, kinds, problems
 from deployments.server.running import require_running, running
 from deployments.sources.entries import Timing, prepare, revise
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 if TYPE_CHECKING:
-    from catchment.contracts import Connector
+    from catchment.contracts import Connector, Manifest
     from catchment.ledger import Ledger, Source
     from catchment.runtime.server_report import ServerReport
 
-__all__ = ["Desk", "Timing", "known"]
+__all__ = ["Desk", "Timing", "known", "manifest"]
 
 Opening = Callable[[], AbstractContextManager["Ledger"]]
 
@@ -43,6 +43,11 @@ class Desk:
     def kinds(self) -> Sequence[str]:
         """The kinds of source."""
         return kinds()
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """The problems of packages that add kinds of source, with the remedies."""
+        return problems()
 
     def entries(self) -> Mapping[str, SourceEntry]:
         """Return the sources of the sources file, by name. Raises ConfigError."""
@@ -263,6 +268,11 @@ class Desk:
     def _erase(self, name: str) -> None:
         with SourcesFile.changing(self.home.sources_file) as file, suppress(NotFound):
             file.remove(name)
+
+
+def manifest(kind: str) -> Manifest:
+    """Return the words about a kind of source."""
+    return connector_class(kind).manifest
 
 
 def known(desk: Desk, ledger: Ledger, name: str) -> Source:

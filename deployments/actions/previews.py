@@ -52,14 +52,14 @@ class SourcePreview:
         description: Of the place; None for a host, before consent.
         scopes: The scopes that need consent, by name, with descriptions; empty for files on this machine.
         secret: The setting for a password or token; None if none is needed.
-        files: Of a folder, by type, the most frequent first.
+        files: Of a folder, by type, the most frequent first; None for other places.
         is_complete: Whether all files were counted in time.
     """
 
     description: str | None
     scopes: Mapping[str, str]
     secret: str | None
-    files: tuple[FilesOfType, ...] = ()
+    files: tuple[FilesOfType, ...] | None = None
     is_complete: bool = True
 
 
@@ -129,7 +129,9 @@ def new_source(desk: Desk, new: NewSource) -> SourcePreview:
     if scopes := scopes_of(connector):
         return SourcePreview(None, scopes, setting)
     description = probe(connector)
-    files, is_complete = _count(connector) if isinstance(connector, Watchable) else ([], True)
+    if not isinstance(connector, Watchable):
+        return SourcePreview(description, {}, None)
+    files, is_complete = _count(connector)
     return SourcePreview(description, {}, None, tuple(files), is_complete)
 
 

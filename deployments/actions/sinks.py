@@ -15,9 +15,12 @@ from catchment.sync import supply
 from deployments.actions.desk import Desk
 from deployments.runs import deliveries
 
-KINDS = sinks.kinds()
-"""The kinds of sink."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of sink."""
+    return sinks.kinds()
 
 
 def add(

@@ -13,11 +13,11 @@ from catchment.parser_pool import ParserPool
 from catchment.runtime.system.linux import name_process
 from catchment.sync.shared import configure_gc, use_pool
 from deployments.runner.preload import (
-    PARSERS,
     PREFECT,
     SourceFiles,
     complete_models,
     load,
+    parser_modules,
     requested_modules,
     silence_runs,
 )
@@ -43,7 +43,7 @@ def main() -> None:
     silence_runs()
     complete_models()
     # Before any thread exists: the pool's fork server is started by a fork of this process.
-    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=PARSERS) as pool:
+    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=parser_modules()) as pool:
         pool.start()
         use_pool(pool)
         asyncio.run(_serve(Runner(link, files, tuple(failed)), pool))

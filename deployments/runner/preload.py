@@ -15,6 +15,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from connectors import connector_class, kinds
+
 PREFECT = (
     "prefect.flow_engine",
     "prefect.task_engine",
@@ -26,8 +28,6 @@ PREFECT = (
     "prefect._internal.observers",
     "rich._emoji_codes",
 )
-PARSERS = ("catchment.content.parsing", "connectors.local_files", "connectors.obsidian")
-"""For the parser processes. Only connectors of folders read their items in one."""
 _SPOKEN = ("prefect.client.", "prefect.events.", "prefect.artifacts")
 _SETTING = "CATCHMENT_PRELOAD"
 _DEFAULT = "flows connectors fastapi.encoders"
@@ -35,8 +35,20 @@ _PROJECT = ("catchment", "connectors", "sinks", "tasks", "flows", "deployments",
 
 
 def requested_modules() -> tuple[str, ...]:
-    """The modules to import, from `CATCHMENT_PRELOAD`: names separated by spaces. A package includes its modules."""
-    return tuple(os.environ.get(_SETTING, _DEFAULT).split())
+    """The modules to import, from `CATCHMENT_PRELOAD`: names separated by spaces. A package includes its modules.
+
+    By default with the flows of all kinds of source, and with them the connectors.
+    """
+    return tuple(os.environ.get(_SETTING, " ".join([_DEFAULT, *(f"flows.{kind}" for kind in kinds())])).split())
+
+
+def parser_modules() -> tuple[str, ...]:
+    """The modules for the parser processes: of the connectors that read their items in one, such as those of folders."""
+    connectors = [connector_class(kind) for kind in kinds()]
+    return (
+        "catchment.content.parsing",
+        *(connector.__module__ for connector in connectors if connector.fetch_in_parser),
+    )
 
 
 def load(names: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """The API fields of a deployment that a file in the format of prefect.yaml describes.
 
-The fields equal those of `prefect deploy`. Prefect computes some of them by importing the flow, which takes a second. Here they
-are read from the file beside the flow's module (`flows/obsidian.json`). `python -m tests.golden.flows` writes these files.
+The fields equal those of `prefect deploy`. Prefect computes some of them by importing the flow, which takes a second. Here
+those of a source are made from its connector, and those of other flows are read from the file beside the flow's module
+(`flows/upkeep.json`). `python -m tests.golden.flows` writes these files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from deployments.sources.prefect_file import ConcurrencyLimit, Deployment, Location, PrefectFile, Schedule
+from deployments.sources.sources_file import kind_of
+from flows.flow_form import flow_form
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w.\-\[\]$]+)\s*\}\}")
 _STEPS = ("build", "push", "pull")
@@ -91,6 +94,8 @@ def definition(file: PrefectFile, index: int, folder: Path) -> DeploymentDefinit
 
 def _interface(entrypoint: str) -> dict[str, Any] | None:
     """The name, description, version and parameter schema of a flow; None if no such flow is installed."""
+    if kind := kind_of(entrypoint):
+        return flow_form(kind)
     module, _, function = entrypoint.rpartition(".")
     with suppress(ModuleNotFoundError, FileNotFoundError, KeyError):
         if (spec := find_spec(module)) and spec.origin:

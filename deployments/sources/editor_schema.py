@@ -29,7 +29,7 @@ def schema() -> dict[str, Any]:
     """Return the schema: the format of prefect.yaml, with the version, and with the settings of each kind of source."""
     models = {kind: connector_class(kind).settings for kind in kinds()}
     every = [(model, "validation") for model in (FileFormat, *models.values())]
-    _, made = models_json_schema(every, ref_template="#/$defs/{model}")  # type: ignore[arg-type]
+    references, made = models_json_schema(every, ref_template="#/$defs/{model}")  # type: ignore[arg-type]
     definitions = made["$defs"]
     file, deployment = definitions.pop(FileFormat.__name__), definitions["Deployment"]
     file["properties"][KEY] = {"const": VERSION, "description": "The version of the format"}
@@ -45,7 +45,7 @@ def schema() -> dict[str, Any]:
     deployment["allOf"] = [
         {
             "if": {"properties": {"entrypoint": {"const": entrypoint(kind)}}},
-            "then": {"properties": {"parameters": {"properties": {"settings": {"$ref": f"#/$defs/{model.__name__}"}}}}},
+            "then": {"properties": {"parameters": {"properties": {"settings": references[model, "validation"]}}}},
         }
         for kind, model in models.items()
     ]

@@ -77,8 +77,8 @@ def typed(model: type[Settings], values: Mapping[str, Any]) -> Settings:
 
 def _timed(entry: SourceEntry, timing: Timing) -> SourceEntry:
     watch = entry.watch if timing.watch is None else timing.watch
-    if watch and entry.kind == "web":
-        raise BadInput("--watch: the web announces no changes; use --every 15m")
+    if watch and not connector_class(entry.kind).manifest.is_watched:
+        raise BadInput(f"--watch: {entry.kind} sources announce no changes; use --every 15m")
     if timing.debounce is not None and not watch:
         raise BadInput("--debounce: only for watched sources; add --watch")
     if timing.debounce is not None and not 0 <= timing.debounce <= QUIET_AT_MOST:

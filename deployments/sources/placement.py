@@ -18,7 +18,7 @@ from deployments.server.client import api, everything
 from deployments.server.run_names import STATE_TAGS
 from deployments.server.running import Running
 from deployments.sources.profile import job_variables
-from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.sources.sources_file import SourceEntry, SourcesFile, kind_of
 
 _TAG = "host:"
 _TIMING = ("interval", "cron", "rrule", "timezone", "anchor_date", "day_or")
@@ -99,7 +99,7 @@ def written(row: Mapping[str, Any], queue: str | None = None) -> dict[str, Any]:
     """Return a source's deployment on the server as an entry of the sources file, in another queue if given."""
     from connectors import connector_class
 
-    kind = row["entrypoint"].rpartition(".sync_")[2]
+    kind = kind_of(row["entrypoint"]) or ""
     settings = connector_class(kind).settings.model_validate(row["parameters"].get("settings", {}))
     usual = job_variables(kind, settings, {})
     variables = {key: value for key, value in row["job_variables"].items() if usual.get(key) != value}

@@ -47,7 +47,7 @@ def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, An
 def job_variables(kind: str, settings: SourceSettings, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job variables of a source's deployment: the given ones, and how many syncs of its kind may run at once."""
     expected = profile(f"{_SYNC}{kind}", {"settings": settings.model_dump(mode="json")}, variables)
-    return {**variables, "at_once": expected.at_once}
+    return {**variables, "at_once": expected.at_once or connector_class(kind).policy.at_once}
 
 
 def _at_once(variables: object) -> int | None:

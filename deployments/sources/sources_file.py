@@ -247,6 +247,12 @@ def entrypoint(kind: str) -> str:
     return f"flows.{kind}.sync_{kind}"
 
 
+def kind_of(flow: str) -> str | None:
+    """The kind of source that the flow at an entrypoint syncs, even if no package adds it; None for another flow."""
+    kind = flow.rpartition(".sync_")[2]
+    return kind if kind.isidentifier() and flow == entrypoint(kind) else None
+
+
 def _limited(text: str, name: str) -> str:
     if len(text.encode()) > _MOST_BYTES:
         raise ConfigError(f"{name}: larger than {_MOST_BYTES // 1_000_000} MB; remove sources or comments from it")
@@ -265,8 +271,8 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
     from connectors import connector_class, kinds
 
     place = ("deployments", index)
-    kind = deployment.entrypoint.rpartition(".sync_")[2]
-    if kind not in kinds() or deployment.entrypoint != entrypoint(kind):
+    kind = kind_of(deployment.entrypoint)
+    if kind is None:
         known = ", ".join(entrypoint(kind) for kind in kinds())
         raise file.error((*place, "entrypoint"), f"not a sync flow; use one of {known}")
     if deployment.work_pool.name != POOL:

@@ -339,13 +339,13 @@ def test_every_setting_has_a_title_and_description(kind: str) -> None:
         assert schema["properties"][name].keys() >= {"title", "description"}
 
 
-def test_unknown_kind_is_rejected_with_a_suggestion() -> None:
-    with pytest.raises(BadInput, match="did you mean obsidian"):
-        connector_class("obsidan")
-    with pytest.raises(BadInput, match="did you mean local_files"):
-        connector_class("local-file")
-    with pytest.raises(BadInput, match="choose one of local_files"):
-        connector_class("xyz")
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [("obsidan", "did you mean obsidian"), ("local-file", "did you mean local_files"), ("xyz", "choose one of github")],
+)
+def test_unknown_kind_is_rejected_with_a_suggestion(kind: str, remedy: str) -> None:
+    with pytest.raises(BadInput, match=remedy):
+        connector_class(kind).settings.located("here")
 
 
 def test_connectors_load_lazily_and_without_heavy_libraries() -> None:

@@ -128,7 +128,7 @@ def test_check_is_health_and_doctor_together(cli: Cli, filled: Path) -> None:
 def test_the_commands_are_those_that_are_promised() -> None:
     leaves = {" ".join(path) for path, command in ALL.items() if not hasattr(command, "commands")}
     groups = {
-        "sources": "add set list show next move pause resume remove test",
+        "sources": "add kinds set list show next move pause resume remove test",
         "jobs": "list show cancel prioritize",
         "quarantine": "list show retry note discard purge stats",
         "deletions": "list apply drop",

@@ -66,7 +66,7 @@ def test_schema_agrees_with_the_program(kind: str, validator: jsonschema.Draft7V
         file(kind, {"triggers": []}),
         file(kind, rot="/srv"),
         file(kind, priority="urgent"),
-        file(kind, {"entrypoint": "flows.nothing.sync_nothing"}),
+        file(kind, {"entrypoint": "flows.nothing.sync"}),
         file(kind, {"schedule": []}),
         file(kind, {"parameters": {"name": "mine", "setings": {}}}),
         {**file(kind), "version": 99},

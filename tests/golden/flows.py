@@ -1,5 +1,7 @@
 """The schema that Prefect computes by importing a flow, stored beside the flow's module for `deployments.sources.definition`.
 
+Those of the sources are computed there, and stored in tests/golden/forms to compare.
+
 `python -m tests.golden.flows` writes these files anew, after a flow or the settings of a connector were changed on purpose.
 """
 
@@ -13,37 +15,25 @@ from typing import Final
 from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
+from connectors import kinds
 from flows.deliver import deliver
 from flows.embed import embed
-from flows.github import sync_github
-from flows.imap import sync_imap
-from flows.local_files import sync_local_files
-from flows.obsidian import sync_obsidian
 from flows.recognize import recognize
+from flows.source_flow import source_flow
 from flows.upkeep import upkeep
-from flows.web import sync_web
 from tests.deployments.standin_flow import sync_standin
 
 _PROJECT: Final = Path(__file__).parents[2]
+FORMS: Final = Path(__file__).parent / "forms"
 
 
 def flow_files() -> Mapping[Path, str]:
     """The content of each file."""
-    return {
+    beside = {
         _PROJECT / f"{flow.fn.__module__.replace('.', '/')}.json": _content(flow)
-        for flow in (
-            deliver,
-            embed,
-            recognize,
-            sync_github,
-            sync_imap,
-            sync_local_files,
-            sync_obsidian,
-            sync_web,
-            upkeep,
-            sync_standin,
-        )
+        for flow in (deliver, embed, recognize, upkeep, sync_standin)
     }
+    return beside | {FORMS / f"{kind}.json": _content(source_flow(kind)) for kind in kinds()}
 
 
 def _content(flow: Flow[..., object]) -> str:

@@ -26,6 +26,7 @@ def page() -> str:
     tables = {
         "all": _table(row for row in _common("web") if not _is_of_kind(row.key)),
         "kinds": _defaults(),
+        "manifests": _manifests(),
         "mail": _fields(MailSettings, "mail."),
         "alerts": _fields(AlertSettings, ""),
     }
@@ -80,6 +81,15 @@ def _defaults() -> str:
 
     head = f"| setting | {' | '.join(kinds())} | meaning |\n|---{'|---' * len(kinds())}|---|\n"
     return head + "".join(line(row) for row in _common("web") if _is_of_kind(row.key))
+
+
+def _manifests() -> str:
+    """Return a table of the kinds."""
+    head = "| kind | what | LOCATION | can be watched |\n|---|---|---|---|\n"
+    rows = [(kind, connector_class(kind).manifest) for kind in kinds()]
+    return head + "".join(
+        f"| `{kind}` | {words.title} | {_cell(words.hint)} | {_value(words.is_watched)} |\n" for kind, words in rows
+    )
 
 
 def _cell(text: str | None) -> str:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from connectors import kinds
-from tests.golden.flows import flow_files
+import json
+from importlib import import_module
+
+import pytest
+
+from connectors import kinds, version
+from flows.flow_form import flow_form
+from tests.golden.flows import FORMS, flow_files
 
 
 def test_files_beside_the_flows_are_current() -> None:
@@ -11,5 +17,9 @@ def test_files_beside_the_flows_are_current() -> None:
     assert stale == [], "if a flow or its settings changed on purpose, run: python -m tests.golden.flows"
 
 
-def test_each_kind_of_source_has_a_file() -> None:
-    assert {f"flows/{kind}.json" for kind in kinds()} <= {"/".join(path.parts[-2:]) for path in flow_files()}
+@pytest.mark.parametrize("kind", kinds())
+def test_the_form_of_a_kind_equals_that_of_prefect(kind: str) -> None:
+    recorded = json.loads((FORMS / f"{kind}.json").read_text(encoding="utf-8"))[f"sync_{kind}"]
+    assert flow_form(kind) == {**recorded, "version": version(kind)}
+    flow = getattr(import_module(f"flows.{kind}"), f"sync_{kind}")
+    assert (flow.name, flow.description, flow.version) == (f"sync-{kind}", recorded["description"], version(kind))

@@ -15,7 +15,7 @@ from catchment.views.backups import BackupsView, backups
 from catchment.views.health import HealthReport
 from catchment.views.hosts import HostStanding, hosts
 from catchment.views.work.recognition import RecognitionStatus
-from deployments.actions.sinks import KINDS
+from deployments.actions.sinks import kinds
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -46,7 +46,7 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
         "view": HealthAndBackups(report, host_rows, sinks, backups_view),
         "failing": [finding for finding in findings if finding.verdict is not OK],
         "fine": [finding for finding in findings if finding.verdict is OK],
-        "sink_kinds": KINDS,
+        "sink_kinds": kinds(),
         "recognition": recognition,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
     }

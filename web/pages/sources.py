@@ -17,7 +17,7 @@ from catchment.views.telemetry.trends import TrendRange, trends
 from catchment.views.throttling import LimitsView
 from deployments.actions import consents, previews
 from deployments.actions.consents import ConsentView
-from deployments.actions.desk import Desk, Timing
+from deployments.actions.desk import Desk, Timing, manifest
 from deployments.actions.previews import ProofPreview, SourcePreview, SyncPreview
 from deployments.actions.sources import ChangedSetting, NewSource, differences, require_same_place
 from web.pages.trends import charts
@@ -27,9 +27,6 @@ from web.warm_library import WarmLibrary
 
 _SHOWN = ("throughput", "duration", "backlog", "failures")
 """Trends on the page of a source."""
-
-_PLACES = {"imap": "user@imap.example.org", "github": "owner/repo"}
-"""Kinds with a password or token, for which the form has a field."""
 
 Show = Callable[[Desk, WarmLibrary, str, Mapping[str, str]], Data]
 
@@ -65,7 +62,7 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
         return WebPage(f"/sources/{{name}}/{name}", template or f"source_{name}.html", data, shared=shared, query=query)
 
     return (
-        WebPage("/sources", "sources.html", _list, ("sources",), shared=list[SourceLine]),
+        WebPage("/sources", "sources.html", partial(_list, desk), ("sources",), shared=list[SourceLine]),
         WebPage(
             "/sources/new",
             "source_new.html",
@@ -92,10 +89,11 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
     )
 
 
-def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
+def _list(desk: Desk, library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     lines = sources.lines(library.ledger, library.home)
     return {
         "view": lines,
+        "problems": desk.problems,
         "documents": sum(line.standing.documents for line in lines),
         "hosts": throttling.hosts(library.ledger),
     }
@@ -126,10 +124,12 @@ def _source(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> 
 def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     form = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
     form["kind"] = form["kind"] or "obsidian"
+    words = manifest(form["kind"])
     # The box is checked until a place was typed.
-    watch = bool(parameters.get("watch")) and form["kind"] != "web"
+    watch = bool(parameters.get("watch")) and words.is_watched
     preview, problem = None, None
-    if location := form["location"] or _PLACES.get(form["kind"]):
+    # The form of a kind with a password or token has a field for it.
+    if location := form["location"] or (words.example if desk.secret_setting(form["kind"]) else ""):
         name = form["name"] if form["location"] else form["kind"]
         timing = Timing(form["every"] or None, form["cron"] or None, watch=watch)
         preview, problem = _result_or_problem(
@@ -138,7 +138,8 @@ def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Da
     return {
         "view": Trial(preview, problem),
         "form": {**form, "watch": "true" if watch else None},
-        "kinds": desk.kinds,
+        "kinds": {kind: manifest(kind) for kind in desk.kinds},
+        "words": words,
     }
 
 

@@ -1,0 +1,152 @@
+"""Kinds of source that packages of others add, and packages that cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import connectors
+import sinks
+from catchment.errors import BadInput, Refused, SourceUnavailable
+from catchment.runtime import installation
+from connectors import connector_class, kinds, problems
+from deployments.sources.definition import definition
+from deployments.sources.editor_schema import schema
+from deployments.sources.profile import job_variables
+from deployments.sources.sources_file import SourcesFile
+from flows.flow_form import flow_form
+from tests.outside_packages import SHELF, install
+
+_SOURCES = """\
+version: 2
+pull: []
+deployments:
+- name: books
+  entrypoint: flows.shelf.sync_shelf
+  tags: [source, shelf]
+  parameters: {name: books, settings: {file: /books.txt, shout: true}}
+  work_pool: {name: catchment}
+- name: papers
+  entrypoint: flows.local_files.sync_local_files
+  tags: [source, local_files]
+  parameters: {name: papers, settings: {root: /papers}}
+  work_pool: {name: catchment}
+"""
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of installed packages; what was found before is forgotten, and afterwards again."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    caches = (installation.installed, connector_class, flow_form)
+    for cached in caches:
+        cached.cache_clear()
+    yield tmp_path
+    for cached in caches:
+        cached.cache_clear()
+    sys.modules.pop("shelf_of_books", None)
+
+
+def test_package_adds_a_kind_of_source(site: Path) -> None:
+    install(site)
+    assert "shelf" in kinds()
+    assert problems() == []
+    assert connectors.problem("shelf") is None
+    form = flow_form("shelf")
+    assert (form["name"], form["version"]) == ("sync-shelf", "1.2")
+    assert form["description"].startswith("Sync a shelf to the library.")
+    assert "changed_only" not in form["parameter_schema"]["properties"]
+    assert connector_class("shelf").settings.model_json_schema()["properties"].keys() >= {"file", "shout"}
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("import no_such_module", r"ModuleNotFoundError: No module named 'no_such_module'\); upgrade or uninstall it"),
+        ("raise SystemExit('line 1\\nline 2')", r"SystemExit: line 1\); upgrade or uninstall it"),
+        ("Shelf = 'a text'", "no connector of this kind there; upgrade or uninstall it"),
+        (SHELF.replace('"shelf"', '"other"', 1), "no connector of this kind there"),
+        (f"{SHELF}\nShelf.contract = 2", "version 2 of the contract, and Catchment has version 1; install versions"),
+    ],
+    ids=["does not import", "exits", "no class", "other kind", "other contract"],
+)
+def test_package_that_cannot_be_used_concerns_only_its_sources(site: Path, code: str, problem: str) -> None:
+    install(site, code)
+    (line,) = problems()
+    assert line.startswith("shelf: catchment-shelf ")
+    with pytest.raises(BadInput, match=problem):
+        connector_class("shelf").settings.located("/books.txt")
+    _only_books_fail(site, line)
+
+
+def test_source_of_a_package_that_was_uninstalled_keeps_its_settings(site: Path) -> None:
+    assert problems() == []
+    _only_books_fail(site, connectors.problem("shelf"))
+
+
+def _only_books_fail(site: Path, problem: str | None) -> None:
+    sources = SourcesFile(site / "sources.yaml", _SOURCES)
+    books, papers = sources.entries
+    connector = connector_class("shelf")(books.settings)
+    with pytest.raises(SourceUnavailable) as raised:
+        connector.probe()
+    assert str(raised.value) == problem
+    assert books.settings.model_dump(exclude_defaults=True) == {"file": "/books.txt", "shout": True}
+    assert papers.kind == "local_files"
+    assert [definition(sources.file, index, site).name for index in (0, 1)] == ["books", "papers"]
+    assert job_variables(books.kind, books.settings, {})["at_once"]
+    sources.remove("papers")
+    assert sources.entries == (books,)
+
+
+@pytest.mark.parametrize("taken", ["flows", "web", "tasks"])
+def test_package_with_a_top_level_name_of_ours_is_refused(site: Path, taken: str) -> None:
+    install(site, brings=[taken])
+    name = f"shelf: catchment-shelf brings the package {taken}, a name of Catchment; uninstall catchment-shelf"
+    assert problems() == [name]
+    assert "shelf_of_books" not in sys.modules
+
+
+def test_package_cannot_replace_a_kind_of_ours(site: Path) -> None:
+    install(site, points=["obsidian = shelf_of_books:Shelf"])
+    assert connector_class("obsidian").__module__ == "connectors.obsidian"
+    assert problems() == ["obsidian: catchment-shelf adds what catchment adds; uninstall catchment-shelf"]
+
+
+def test_of_two_packages_with_one_kind_the_first_is_used(site: Path) -> None:
+    install(site)
+    install(site, package="another-shelf", module="another_shelf", points=["shelf = another_shelf:Shelf"])
+    assert problems() == ["shelf: catchment-shelf adds what another-shelf adds; uninstall catchment-shelf"]
+    assert connector_class("shelf").__module__ == "another_shelf"
+
+
+def test_editors_know_the_settings_of_each_kind(site: Path) -> None:
+    install(site)
+    install(site, "", package="broken", module="broken", points=["broken = broken:Missing", "worse = broken:Missing"])
+    conditions = {
+        rule["if"]["properties"]["entrypoint"]["const"]: rule["then"]
+        for rule in schema()["$defs"]["Deployment"]["allOf"]
+    }
+    assert conditions.keys() >= {"flows.shelf.sync_shelf", "flows.broken.sync_broken", "flows.worse.sync_worse"}
+    references = [
+        str(rule["properties"]["parameters"]["properties"]["settings"]["$ref"]) for rule in conditions.values()
+    ]
+    assert {reference.rpartition("/")[2] for reference in references} <= schema()["$defs"].keys()
+
+
+def test_package_adds_a_kind_of_sink(site: Path) -> None:
+    code = "class Heap:\n    is_folder = True\n"
+    install(site, code, group="catchment.sinks", points=["heap = shelf_of_books:Heap", "other = shelf_of_books:Other"])
+    assert sinks.is_folder("heap")
+    assert "heap" in sinks.kinds()
+    with pytest.raises(Refused, match="other: catchment-shelf cannot be loaded"):
+        sinks.is_folder("other")
+
+
+def test_sink_whose_extra_is_missing_names_it(site: Path) -> None:
+    install(site, "import no_such_module", group="catchment.sinks", points=["heap = shelf_of_books:Heap [heap]"])
+    with pytest.raises(BadInput, match=r'no_such_module: not installed; run: pip install "catchment-shelf\[heap\]"'):
+        sinks.is_folder("heap")

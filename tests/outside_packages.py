@@ -1,0 +1,85 @@
+"""Packages of others with a small connector, written into a folder as pip would install them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+SHELF = '''
+import hashlib
+from pathlib import Path
+
+from pydantic import Field
+
+from catchment.contracts import Manifest
+from catchment.errors import BadInput, Vanished
+from catchment.model import Checkpoint, Item, RawContent, Root, Tombstone, Upsert
+from catchment.settings import FullPath, Policy, SourceSettings
+
+
+class ShelfSettings(SourceSettings):
+    """Settings of a shelf."""
+
+    identity = ("file",)
+    file: FullPath = Field(title="File", description="Full path of a file with a book on each line")
+    shout: bool = Field(False, title="Shout", description="In capital letters")
+
+    @classmethod
+    def located(cls, location):
+        if not Path(location).is_file():
+            raise BadInput(f"{location!r}: no such file")
+        return {"file": Path(location).absolute()}
+
+
+class Shelf:
+    kind = "shelf"
+    manifest = Manifest("Books on a shelf", "a shelf", place="List of books", hint="A file with a book on each line.")
+    settings = ShelfSettings
+    policy = Policy()
+    fetch_in_parser = False
+
+    def __init__(self, settings):
+        self._file, self._shout = settings.file, settings.shout
+
+    def probe(self):
+        return f"{len(self._books())} books"
+
+    def changes(self, known, *, deep=False):
+        books, before = self._books(), known.within("")
+        yield Root({"": "shelf"})
+        for book in before.keys() - books.keys():
+            yield Tombstone(book)
+        for book, version in books.items():
+            if book not in before or before[book].version != version:
+                yield Upsert(Item(book, "", version))
+        yield Checkpoint()
+
+    def fetch(self, item):
+        if item.locator not in self._books():
+            raise Vanished("taken from the shelf")
+        text = item.locator.upper() if self._shout else item.locator
+        return RawContent(text.encode(), f"{item.locator}.txt", title=item.locator)
+
+    def _books(self):
+        return {line: hashlib.sha256(line.encode()).hexdigest() for line in self._file.read_text().splitlines() if line}
+'''
+
+
+def install(
+    site: Path,
+    code: str = SHELF,
+    *,
+    package: str = "catchment-shelf",
+    module: str = "shelf_of_books",
+    group: str = "catchment.connectors",
+    points: Sequence[str] = ("shelf = shelf_of_books:Shelf",),
+    brings: Sequence[str] = (),
+) -> None:
+    """Write a package with one module, its entry points and, for each name of `brings`, another package."""
+    (site / f"{module}.py").write_text(code)
+    information = site / f"{package.replace('-', '_')}-1.2.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+    (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]))
+    files = [f"{module}.py", *(f"{name}/__init__.py" for name in brings), "../../../bin/shelf"]
+    (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
