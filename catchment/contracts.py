@@ -78,11 +78,8 @@ class Manifest:
         title: What is added: "Obsidian vault".
         content: What is synced: "an Obsidian vault".
         label: One word for lists; by default the title.
-        place: What LOCATION is: "Vault".
-        hint: How to write LOCATION, in a sentence.
+        place: What LOCATION is, and how it is written: "Vault: path of its folder".
         example: An example of LOCATION.
-        name: An example of a name for a source.
-        option: An example of a setting: "exclude=*.tmp".
         deep: What a deep sync does.
         fixed: What a run cannot change.
         is_watched: Whether the watcher hears of its changes. Other sources have a schedule.
@@ -92,10 +89,7 @@ class Manifest:
     content: str
     label: str = ""
     place: str = "Place"
-    hint: str = ""
     example: str = ""
-    name: str = "source"
-    option: str = ""
     deep: str = "Compare contents, not only sizes and times."
     fixed: str = "Another place to read is refused; edit sources.yaml, or add a source."
     is_watched: bool = False

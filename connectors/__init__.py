@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from catchment.errors import CatchmentError, did_you_mean
-from catchment.runtime.installation import Extension, extensions, installed
+from catchment.errors import BadInput, CatchmentError, Refused, did_you_mean
+from catchment.runtime.installation import extensions, installed
 
 if TYPE_CHECKING:
     from catchment.contracts import Connector
@@ -31,22 +31,15 @@ def connector_class(kind: str) -> type[Connector]:
     """
     from connectors.missing import missing
 
-    extension = extensions(_GROUP).get(kind)
-    if extension is None:
-        remedy = did_you_mean(
-            kind.replace("-", "_"), kinds(), f"choose one of {', '.join(kinds())}, or install its package"
-        )
-        return missing(kind, f"unknown kind of source {kind!r}; {remedy}")
     try:
-        return _loaded(extension)
+        return _loaded(kind)
     except CatchmentError as error:
         return missing(kind, str(error))
 
 
 def version(kind: str) -> str:
     """Return the version of the package of a kind of source."""
-    extension = extensions(_GROUP).get(kind)
-    return extension.version if extension else ""
+    return next((extension.version for extension in installed(_GROUP) if extension.point.name == kind), "")
 
 
 def problem(kind: str) -> str | None:
@@ -56,20 +49,21 @@ def problem(kind: str) -> str | None:
 
 def problems() -> list[str]:
     """Return the problems of all installed packages that add kinds of source, with the remedies."""
-    others = [extension for extension in installed(_GROUP) if not extension.is_ours]
+    others = [extension for extension in installed(_GROUP) if extension.package != "catchment"]
     return [text for extension in others if (text := extension.problem or problem(extension.point.name))]
 
 
-def _loaded(extension: Extension) -> type[Connector]:
+def _loaded(kind: str) -> type[Connector]:
     from catchment.contracts import CONTRACT, Manifest
-    from catchment.errors import Refused
     from catchment.settings import SourceSettings
 
+    if (extension := extensions(_GROUP).get(kind)) is None:
+        remedy = did_you_mean(
+            kind.replace("-", "_"), kinds(), f"choose one of {', '.join(kinds())}, or install its package"
+        )
+        raise BadInput(f"unknown kind of source {kind!r}; {remedy}")
     connector: type[Connector] = extension.load(CONTRACT)
-    settings, words = getattr(connector, "settings", None), getattr(connector, "manifest", None)
-    is_complete = isinstance(words, Manifest) and isinstance(settings, type) and issubclass(settings, SourceSettings)
-    if is_complete and connector.kind == extension.point.name:
+    has_settings = issubclass(getattr(connector, "settings", object), SourceSettings)
+    if has_settings and isinstance(getattr(connector, "manifest", None), Manifest) and connector.kind == kind:
         return connector
-    raise Refused(
-        f"{extension.point.name}: {extension.package} has no connector of this kind there; upgrade or uninstall it"
-    )
+    raise Refused(f"{kind}: {extension.package} has no connector of this kind there; upgrade or uninstall it")

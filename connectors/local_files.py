@@ -139,11 +139,8 @@ class LocalFiles(FolderConnector):
         "Folder with files",
         "a folder of files",
         "folder",
-        place="Folder",
-        hint="The path of a folder on this machine.",
-        example="~/Documents",
-        name="documents",
-        option="exclude=*.tmp",
+        "Folder: its path on this machine",
+        "~/Documents",
         is_watched=True,
     )
     settings: ClassVar[type[SourceSettings]] = LocalFilesSettings

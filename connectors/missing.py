@@ -7,9 +7,8 @@ from typing import ClassVar, NoReturn, cast
 
 from pydantic import ConfigDict
 
-from catchment.contracts import Connector, Known, Manifest
+from catchment.contracts import Connector, Manifest
 from catchment.errors import BadInput, SourceUnavailable
-from catchment.model import Item
 from catchment.settings import Policy, SourceSettings
 
 
@@ -21,9 +20,8 @@ class MissingSettings(SourceSettings):
     problem: ClassVar[str]
 
     @classmethod
-    def located(cls, location: str) -> NoReturn:
+    def located(cls, location: str) -> NoReturn:  # noqa: ARG003 - of any kind of place
         """Raise BadInput."""
-        del location
         raise BadInput(cls.problem)
 
 
@@ -33,27 +31,22 @@ class Missing:
     policy: ClassVar[Policy] = Policy()
     fetch_in_parser: ClassVar[bool] = False
 
-    def __init__(self, settings: MissingSettings) -> None:
+    def __init__(self, settings: MissingSettings | SimpleNamespace) -> None:
         self._problem = settings.problem
 
     def __reduce__(self) -> tuple[type[Missing], tuple[SimpleNamespace]]:
         # Its class is made for its kind, so that another process cannot import it.
         return Missing, (SimpleNamespace(problem=self._problem),)
 
-    def probe(self) -> NoReturn:
+    def probe(self, *_: object, **__: object) -> NoReturn:
+        """Raise SourceUnavailable with the problem and the remedy."""
         raise SourceUnavailable(self._problem)
 
-    def changes(self, known: Known, *, deep: bool = False) -> NoReturn:
-        del known, deep
-        self.probe()
-
-    def fetch(self, item: Item) -> NoReturn:
-        del item
-        self.probe()
+    changes = fetch = probe
 
 
 def missing(kind: str, problem: str) -> type[Connector]:
     """Return the class for a kind, with the problem and its remedy."""
     settings = type("MissingSettings", (MissingSettings,), {"problem": problem, "__module__": __name__})
-    made = {"kind": kind, "settings": settings, "manifest": Manifest(kind, kind, place="Place", hint=problem)}
-    return cast("type[Connector]", type("Missing", (Missing,), {**made, "__module__": __name__}))
+    members = {"kind": kind, "settings": settings, "manifest": Manifest(kind, kind), "__module__": __name__}
+    return cast("type[Connector]", type("Missing", (Missing,), members))

@@ -37,15 +37,7 @@ class Obsidian(FolderConnector):
 
     kind: ClassVar[str] = "obsidian"
     manifest: ClassVar[Manifest] = Manifest(
-        "Obsidian vault",
-        "an Obsidian vault",
-        "Obsidian",
-        place="Vault",
-        hint="The path of the folder of a vault.",
-        example="~/Vault",
-        name="notes",
-        option="exclude=*.tmp",
-        is_watched=True,
+        "Obsidian vault", "an Obsidian vault", "Obsidian", "Vault: path of its folder", "~/Vault", is_watched=True
     )
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
 

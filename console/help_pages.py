@@ -202,7 +202,7 @@ def _settings(typed: list[str]) -> list[tuple[str, str]]:
     rows = [row for row in settings.model_construct().rows() if not row.is_fixed]
     rows.sort(key=lambda row: row.is_common)
     return [
-        ("LOCATION", f"{manifest.place}: {manifest.hint} Example: {manifest.example}"),
+        ("LOCATION", f"{manifest.place}. Example: {manifest.example}"),
         *(
             (row.key, row.meaning or "" if row.value in (None, ()) else f"{row.meaning}. Default: {row.value}")
             for row in rows

@@ -6,7 +6,7 @@ Does not import Prefect, which takes two seconds.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, Field, create_model
 
@@ -15,25 +15,17 @@ from catchment.settings import BackfillNumber, PlanId, SourceName
 from connectors import connector_class, version
 
 
-class FlowParameter(NamedTuple):
-    """A parameter of a flow. `default`: `...` if it is required."""
-
-    type: Any
-    default: Any
-    description: str
-
-
-def parameters(kind: str) -> dict[str, FlowParameter]:
-    """Return the parameters of a flow by name, in their order."""
+def parameters(kind: str) -> dict[str, tuple[Any, Any, str]]:
+    """Return the parameters of a flow by name, in their order: type, default (`...` if it is required) and description."""
     connector = connector_class(kind)
-    hint = FlowParameter(bool, False, "Check only the paths that the watcher reported.")
+    hint = (bool, False, "Check only the paths that the watcher reported.")
     return {
-        "deep": FlowParameter(bool, False, connector.manifest.deep),
-        "plan": FlowParameter(PlanId | None, None, "ID of a saved plan; only its changes are applied."),
-        "backfill": FlowParameter(BackfillNumber | None, None, "Number of a started backfill; only its work is done."),
+        "deep": (bool, False, connector.manifest.deep),
+        "plan": (PlanId | None, None, "ID of a saved plan; only its changes are applied."),
+        "backfill": (BackfillNumber | None, None, "Number of a started backfill; only its work is done."),
         **({"changed_only": hint} if issubclass(connector, Watchable) else {}),
-        "name": FlowParameter(SourceName, ..., "Name of the source. Another name is refused."),
-        "settings": FlowParameter(connector.settings, ..., f"Settings for this run. {connector.manifest.fixed}"),
+        "name": (SourceName, ..., "Name of the source. Another name is refused."),
+        "settings": (connector.settings, ..., f"Settings for this run. {connector.manifest.fixed}"),
     }
 
 
@@ -47,12 +39,11 @@ def flow_form(kind: str) -> dict[str, Any]:
     }
     model: type[BaseModel] = create_model("Parameters", **fields)
     schema = model.model_json_schema(ref_template="#/definitions/{model}")
-    lines = [f"    {name}: {parameter.description}" for name, parameter in by_name.items()]
+    lines = [f"    {name}: {text}" for name, (_, _, text) in by_name.items()]
+    title = f"Sync {connector_class(kind).manifest.content} to the library."
     return {
         "name": f"sync-{kind}",
-        "description": "\n".join(
-            [f"Sync {connector_class(kind).manifest.content} to the library.", "", "Args:", *lines]
-        ),
+        "description": "\n".join([title, "", "Args:", *lines]),
         "parameter_schema": {"definitions": schema.pop("$defs"), **schema},
         "version": version(kind),
     }

@@ -25,19 +25,12 @@ def source_flow(kind: str) -> Flow[..., Any]:
     vars(sync)["__signature__"] = Signature(
         [
             Parameter(
-                name,
-                Parameter.KEYWORD_ONLY,
-                annotation=parameter.type,
-                default=Parameter.empty if parameter.default is ... else parameter.default,
+                name, Parameter.KEYWORD_ONLY, annotation=type_, default=Parameter.empty if value is ... else value
             )
-            for name, parameter in parameters(kind).items()
+            for name, (type_, value, _) in parameters(kind).items()
         ]
     )
     decorate = flow(
-        name=form["name"],
-        version=form["version"],
-        flow_run_name="{name}: syncing",
-        retries=0,
-        persist_result=False,
+        name=form["name"], version=form["version"], flow_run_name="{name}: syncing", retries=0, persist_result=False
     )
     return decorate(sync)

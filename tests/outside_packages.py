@@ -33,7 +33,7 @@ class ShelfSettings(SourceSettings):
 
 class Shelf:
     kind = "shelf"
-    manifest = Manifest("Books on a shelf", "a shelf", place="List of books", hint="A file with a book on each line.")
+    manifest = Manifest("Books on a shelf", "a shelf", place="List of books: a file with a book on each line")
     settings = ShelfSettings
     policy = Policy()
     fetch_in_parser = False

@@ -74,8 +74,7 @@ def by_type(media_types: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def kind_name(kind: str) -> str:
     """Return a kind of source in words."""
-    words = manifest(kind)
-    return words.label or words.title
+    return manifest(kind).label or manifest(kind).title
 
 
 def plain(value: str) -> str:

@@ -15,7 +15,7 @@ from catchment import __version__
 from catchment.errors import BadInput, Refused
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
 _PARENT = Path(__file__).parents[2]
 """The clone, or the folder of installed packages."""
@@ -75,17 +75,8 @@ class Extension:
 
     point: EntryPoint
     package: str
+    version: str
     problem: str
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is part of Catchment."""
-        return self.package == _OURS
-
-    @property
-    def version(self) -> str:
-        """The version of its package."""
-        return self.point.dist.version if self.point.dist else ""
 
     def load(self, contract: int) -> Any:
         """Import and return its class. Raises BadInput if an extra is missing, Refused if the package cannot be used."""
@@ -95,9 +86,8 @@ class Extension:
         try:
             loaded = self.point.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a package of others may raise anything
-            if isinstance(error, ModuleNotFoundError) and self.point.extras:
-                extra = f"{self.package}[{self.point.extras[0]}]"
-                raise BadInput(f'{error.name}: not installed; run: pip install "{extra}"') from None
+            if isinstance(error, ModuleNotFoundError) and (extras := ",".join(self.point.extras)):
+                raise BadInput(f'{error.name}: not installed; run: pip install "{self.package}[{extras}]"') from None
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             raise Refused(f"{name} cannot be loaded ({reason}); upgrade or uninstall it") from None
         if (version := getattr(loaded, "contract", 1)) != contract:
@@ -109,42 +99,33 @@ class Extension:
 @cache
 def installed(group: str) -> tuple[Extension, ...]:
     """Return the extensions of a group, ours first. Scanned once in a process: a scan reads all installed packages."""
-    return tuple(_judged(group))
+    from importlib.metadata import entry_points
+
+    added: list[Extension] = []
+    points = [(point.dist.name, point.dist, point) for point in entry_points(group=group) if point.dist]
+    for package, distribution, point in sorted(points, key=lambda each: (each[0] != _OURS, each[0])):
+        names = set() if package == _OURS else {point.module.partition(".")[0], *_top_level(distribution)}
+        others = [other.package for other in added if other.point.name == point.name]
+        problem = ""
+        if names := names & {_OURS, *_PACKAGES}:
+            problem = (
+                f"{point.name}: {package} brings the package {min(names)}, a name of Catchment; uninstall {package}"
+            )
+        elif others:
+            problem = f"{point.name}: {package} adds what {others[0]} adds; uninstall {package}"
+        added.append(Extension(point, package, distribution.version, problem))
+    return tuple(added)
 
 
 def extensions(group: str) -> Mapping[str, Extension]:
     """Return the extensions of a group by name. Of two with the same name, the first is used."""
-    by_name: dict[str, Extension] = {}
-    for extension in installed(group):
-        by_name.setdefault(extension.point.name, extension)
-    return by_name
+    by_name = {extension.point.name: extension for extension in reversed(installed(group))}
+    return dict(reversed(by_name.items()))
 
 
-def _judged(group: str) -> Iterator[Extension]:
-    from importlib.metadata import entry_points
-
-    added_by: dict[str, str] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (_package(point) != _OURS, _package(point))):
-        package, problem = _package(point), ""
-        if package != _OURS and (names := _imported_names(point) & {_OURS, *_PACKAGES}):
-            problem = (
-                f"{point.name}: {package} brings the package {min(names)}, a name of Catchment; uninstall {package}"
-            )
-        elif other := added_by.get(point.name):
-            problem = f"{point.name}: {package} adds what {other} adds; uninstall {package}"
-        added_by.setdefault(point.name, package)
-        yield Extension(point, package, problem)
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else ""
-
-
-def _imported_names(point: EntryPoint) -> set[str]:
-    """Return the top-level names of the package of an entry point."""
-    names = {point.module.partition(".")[0]}
-    if point.dist:
-        names |= {file.parts[0].removesuffix(".py") for file in point.dist.files or ()}
-        # Instead of the files, if the package is installed in place.
-        names |= set((point.dist.read_text("top_level.txt") or "").split())
-    return names
+def _top_level(package: Distribution) -> Iterator[str]:
+    """Return the names that a package can be imported by."""
+    for file in package.files or ():
+        yield file.parts[0].removesuffix(".py")
+    # Instead of the files, if the package is installed in place.
+    yield from (package.read_text("top_level.txt") or "").split()

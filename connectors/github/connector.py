@@ -44,11 +44,8 @@ class GitHub:
     manifest: ClassVar[Manifest] = Manifest(
         "GitHub",
         "repositories",
-        place="Repository",
-        hint="owner/repo, owner/* for all of an owner, or the path of a clone.",
+        place="Repository: owner/repo, owner/* for all of an owner, or the path of a clone",
         example="owner/repo",
-        name="repo",
-        option="exclude=*.tmp",
         deep="Compare all files, issues and pull requests, not only changed ones.",
         is_watched=True,
     )

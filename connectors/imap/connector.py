@@ -31,11 +31,8 @@ class Imap:
         "Mail (IMAP)",
         "a mail account",
         "mail",
-        place="Mailbox",
-        hint="Your user name, an @, and the server, with its port if it is not 993.",
-        example="me@imap.example.org",
-        name="mail",
-        option="include=INBOX",
+        "Mailbox: user name, an @, and the server, with its port if it is not 993",
+        "me@imap.example.org",
         deep="Compare all messages and flags, not only new and changed ones.",
         is_watched=True,
     )

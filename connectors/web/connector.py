@@ -60,11 +60,8 @@ class WebConnector:
         "Web pages and feeds",
         "pages, feeds and lists of addresses",
         "web",
-        place="Address or file",
-        hint="The address of a feed or page, or the path of a file with addresses (OPML of a reader, list, sitemap).",
-        example="https://blog.example.org/feed.xml",
-        name="feeds",
-        option="depth=1",
+        "Address or file: of a feed or page, or the path of a file with addresses (OPML of a reader, list, sitemap)",
+        "https://blog.example.org/feed.xml",
         deep="Ask for all addresses now, not only for those that are due.",
         fixed="A host without consent is refused; edit sources.yaml, or give consent.",
     )

@@ -34,7 +34,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the sink.", a
 def add(
     *,
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="folder, jsonl, parquet, postgresql, chroma, neo4j, or of a package.")
+        str, typer.Argument(metavar="KIND", help="Such as folder, jsonl, parquet, postgresql, chroma, neo4j.")
     ],
     place: Annotated[str, typer.Argument(metavar="PLACE", help="An empty or new folder, or an address.")],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Short name.")],

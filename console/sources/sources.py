@@ -158,22 +158,18 @@ def set_source(
 
 
 @app.command("kinds")
-def list_kinds(as_json: arguments.Json = False) -> None:
+def list_kinds() -> None:
     """List the kinds of source, ours and those of other packages.
 
     Example: catchment sources kinds
     """
-    from connectors import problems
-    from deployments.actions import sources
+    from connectors import connector_class, kinds, problem, problems, version
 
-    kinds = sources.source_kinds()
-    if as_json:
-        render.show_json(kinds)
-        return
-    rows = [(row.kind, row.title, row.example, row.version) for row in kinds if row.problem is None]
+    usable = {kind: connector_class(kind).manifest for kind in kinds() if not problem(kind)}
+    rows = [(kind, manifest.title, manifest.example, version(kind)) for kind, manifest in usable.items()]
     render.show_table(("KIND", "WHAT", "LOCATION", "VERSION"), rows)
-    for problem in problems():
-        render.note(render.clean(problem))
+    for line in problems():
+        render.note(render.clean(line))
 
 
 @app.command("list")

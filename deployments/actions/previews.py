@@ -129,10 +129,8 @@ def new_source(desk: Desk, new: NewSource) -> SourcePreview:
     if scopes := scopes_of(connector):
         return SourcePreview(None, scopes, setting)
     description = probe(connector)
-    if not isinstance(connector, Watchable):
-        return SourcePreview(description, {}, None)
-    files, is_complete = _count(connector)
-    return SourcePreview(description, {}, None, tuple(files), is_complete)
+    files, is_complete = _count(connector) if isinstance(connector, Watchable) else (None, True)
+    return SourcePreview(description, {}, None, files, is_complete)
 
 
 def sync(desk: Desk, name: str, *, deep: bool = False) -> SyncPreview:
@@ -176,7 +174,7 @@ def _alone() -> Iterator[None]:
         _LOCK.release()
 
 
-def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
+def _count(connector: Connector) -> tuple[tuple[FilesOfType, ...], bool]:
     """Count the files of a connector by ending. Returns whether there was time for all."""
     ends, totals, is_complete = time.monotonic() + _COUNT_SECONDS, dict[str, tuple[int, int]](), True
     for change in connector.changes(NothingKnown()):
@@ -188,4 +186,4 @@ def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
             is_complete = False
             break
     files = [FilesOfType(ending, *sums) for ending, sums in totals.items()]
-    return sorted(files, key=lambda file_type: (-file_type.number, file_type.ending)), is_complete
+    return tuple(sorted(files, key=lambda file_type: (-file_type.number, file_type.ending))), is_complete

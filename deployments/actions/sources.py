@@ -19,7 +19,6 @@ from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.revoke import forget_files, purge_cache
 from catchment.telemetry.incidents import UNREAD
-from connectors import connector_class, kinds, problem, version
 from deployments.actions import consents, syncs
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
@@ -29,28 +28,6 @@ _SECRET_SUFFIX = ".secret"
 """End of the names of files with typed secrets."""
 ADDRESSES = ("new", "limits")
 """Names that the addresses of pages have."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceKind:
-    """A kind of source, the package that adds it, and why it cannot be used, with the remedy; None if it can."""
-
-    kind: str
-    title: str
-    place: str
-    example: str
-    is_watched: bool
-    version: str
-    problem: str | None
-
-
-def source_kinds() -> list[SourceKind]:
-    """Return all kinds of source."""
-    words = {kind: connector_class(kind).manifest for kind in sorted(kinds())}
-    return [
-        SourceKind(kind, its.title, its.place, its.example, its.is_watched, version(kind), problem(kind))
-        for kind, its in words.items()
-    ]
 
 
 @dataclass(frozen=True, slots=True)

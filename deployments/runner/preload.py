@@ -44,11 +44,8 @@ def requested_modules() -> tuple[str, ...]:
 
 def parser_modules() -> tuple[str, ...]:
     """The modules for the parser processes: of the connectors that read their items in one, such as those of folders."""
-    connectors = [connector_class(kind) for kind in kinds()]
-    return (
-        "catchment.content.parsing",
-        *(connector.__module__ for connector in connectors if connector.fetch_in_parser),
-    )
+    readers = (connector.__module__ for connector in map(connector_class, kinds()) if connector.fetch_in_parser)
+    return "catchment.content.parsing", *readers
 
 
 def load(names: Sequence[str]) -> list[str]:

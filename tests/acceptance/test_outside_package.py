@@ -24,7 +24,7 @@ def test_kind_of_a_package_is_offered_synced_and_missed(tmp_path: Path) -> None:
 
     assert "Books on a shelf" in person("sources", "kinds").ok().out
     said = person("add", "shelf", "--help").ok().out
-    assert "A file with a book on each line." in said
+    assert "List of books: a file with a book on each line" in said
     assert "In capital letters" in said
     person("add", "shelf", books, "--name", "books", "--watch").refused(2, "shelf sources announce no changes")
 

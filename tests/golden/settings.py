@@ -88,7 +88,7 @@ def _manifests() -> str:
     head = "| kind | what | LOCATION | can be watched |\n|---|---|---|---|\n"
     rows = [(kind, connector_class(kind).manifest) for kind in kinds()]
     return head + "".join(
-        f"| `{kind}` | {words.title} | {_cell(words.hint)} | {_value(words.is_watched)} |\n" for kind, words in rows
+        f"| `{kind}` | {words.title} | {_cell(words.place)} | {_value(words.is_watched)} |\n" for kind, words in rows
     )
 
 
