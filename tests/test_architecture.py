@@ -69,6 +69,7 @@ MAY_IMPORT = {
         "catchment.content.normalize.mail.attachments",
         "catchment.content.normalize.mail.letterhead",
         "catchment.content.parts.containers",
+        "catchment.content.pushed_files",
         "catchment.settings",
     },
     "sinks": {

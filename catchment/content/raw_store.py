@@ -61,7 +61,7 @@ class RawStore(DisposableFile):
         if shutil.disk_usage(self._path.parent).free < SPARED_BYTES:
             return False
         for item_id, item, raw in fetched:
-            digest, header = _hash(raw.data), _header(raw)
+            digest, header = _hash(raw.data), header_of(raw)
             blobs[digest] = raw.data
             rows.append((item_id, digest, header, _seal(item_id, item, digest, header)))
         present = self._with_database(lambda database: list(rows_of(database, _PRESENT, list(blobs))))
@@ -75,7 +75,7 @@ class RawStore(DisposableFile):
             with suppress(zlib.error, TypeError):
                 data = zlib.decompress(row[-1])
                 if _hash(data) == row[1]:
-                    return _raw(row[2], data)
+                    return raw_of(row[2], data)
         return None
 
     def holds(self, items: Mapping[int, Item]) -> set[int]:
@@ -104,12 +104,14 @@ class RawStore(DisposableFile):
         self.shrink()
 
 
-def _header(raw: RawContent) -> bytes:
+def header_of(raw: RawContent) -> bytes:
+    """Return all facts of an item as it was fetched, without its content."""
     facts = (raw.name, raw.title, raw.media_type, raw.modified, raw.metadata, raw.encoding, raw.address, raw.summary)
     return orjson.dumps(facts)
 
 
-def _raw(header: bytes, data: bytes) -> RawContent:
+def raw_of(header: bytes, data: bytes) -> RawContent:
+    """Return an item from its facts and its content."""
     name, title, media_type, modified, *rest = orjson.loads(header)  # older rows lack the last ones
     return RawContent(data, name, title, media_type, modified and datetime.fromisoformat(modified), *rest)
 

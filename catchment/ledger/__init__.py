@@ -308,12 +308,16 @@ class Ledger:
         return bool(pages(self._store))
 
     def back_up(
-        self, target: Path, files: Mapping[str, bytes], signed: Callable[[int], Mapping[str, bytes]] | None = None
+        self,
+        target: Path,
+        files: Mapping[str, bytes],
+        signed: Callable[[int], Mapping[str, bytes]] | None = None,
+        folders: Iterable[Path] = (),
     ) -> list[str]:
         """Write a backup; see `catchment.ledger.admin.backup`."""
         from catchment.ledger.admin import backup
 
-        return backup.back_up(self._store, target, files, signed)
+        return backup.back_up(self._store, target, files, signed, folders)
 
     @classmethod
     def restore(

@@ -24,6 +24,8 @@ _FULL = "The disk is full, so nothing was written; make room and try again"
 _WORN = "The disk that holds Catchment's state fails; check it, and try again"
 _READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for writing and try again"
 _MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
+UNFINISHED = ".unfinished"
+"""Suffix of temporary files."""
 _MAKER = re.compile(r"~([^~]+)~\d+\.unfinished")
 OPENING = "-opening"
 """Suffix of the file with the lock of `opening`."""

@@ -53,6 +53,10 @@ class Home:
     """The certificate authorities that a joined host trusts, if they differ from the system's."""
     inbox = _Below("inbox.txt")
     """The list of addresses that the source `inbox` reads, one per line."""
+    pushed = _Below("pushed")
+    """The documents that programs pushed, in a folder for each source: their only copy."""
+    push_tokens = _Below("push-tokens.json")
+    """The digests of the tokens of programs that push. Never in a backup, which could bring back a revoked one."""
     alerts_file = _Below("alerts.yaml")
     """The objectives, and the rules of messages about incidents."""
     web_port = _Below("web-port")
@@ -199,6 +203,11 @@ class Home:
     def user_files(self) -> tuple[Path, ...]:
         """The files that the user writes: a backup contains them, and a restore puts them back."""
         return self.sources_file, self.alerts_file, self.inbox
+
+    @property
+    def restored(self) -> tuple[Path, ...]:
+        """The files and the folder that a restore puts back."""
+        return *self.user_files, self.pushed
 
     def copies(self, source: str) -> Path:
         """Return the folder for a source's local copy. Deleted with the source; recreated if missing."""

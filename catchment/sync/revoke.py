@@ -182,8 +182,9 @@ def _wait_for_sync(ledger: Ledger, source: Source) -> None:
 
 
 def forget_files(home: Home, source: str) -> None:
-    """Remove a source's files outside the ledger and the cache: copies and plans."""
-    shutil.rmtree(home.copies(source), ignore_errors=True)
+    """Remove a source's files outside the ledger and the cache: copies, pushed documents and plans."""
+    for folder in (home.copies(source), home.pushed / source):
+        shutil.rmtree(folder, ignore_errors=True)
     for file in home.plans.glob("*.json"):
         if _planned(file) in (source, None):
             file.unlink(missing_ok=True)

@@ -47,7 +47,7 @@ def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None
             file = _backup_file(target, home, status.began)
             files = {user_file.name: user_file.read_bytes() for user_file in home.user_files if user_file.exists()}
             broken = ledger.back_up(
-                file, files, lambda rows: {home.checkpoints.name: about(log_and_key(home)[0], rows)}
+                file, files, lambda rows: {home.checkpoints.name: about(log_and_key(home)[0], rows)}, [home.pushed]
             )
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
@@ -99,7 +99,7 @@ def restore(desk: Desk, file: Path, actor: str, reason: str = "") -> RestoredBac
             replaced = present.history.latest()
         # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
         outdated = [home.cache, home.raw]
-        result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
+        result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.restored, sign)
         ((restoration, head),) = signed
         chain.confirm_restore(home, head)
     return RestoredBackup(result.aside, result.model, result.broken, restoration)

@@ -19,6 +19,7 @@ from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.revoke import forget_files, purge_cache
 from catchment.telemetry.incidents import UNREAD
+from connectors.pushed import PushedSettings
 from deployments.actions import consents, syncs
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
@@ -90,6 +91,8 @@ def add(
     with _stored_secret(desk, new.kind, new.settings, new.secret) as references:
         entry = new.written(desk, **references)
         connector = desk.connector(entry)
+        if isinstance(entry.settings, PushedSettings):
+            entry.settings.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         scopes = scopes_of(connector)
         if scopes and not consented:
             raise NoConsent(f"{entry.name}: no consent to read {consents.named(scopes)}; pass --consent to give it")

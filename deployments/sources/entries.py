@@ -41,6 +41,10 @@ def prepare(kind: str, location: str, name: str, options: Mapping[str, Any], tim
     if not location.strip():
         # An empty path would mean the current folder.
         raise BadInput("LOCATION: empty; see `catchment add --help`")
+    if kind == "pushed":
+        if location != name:
+            raise BadInput(f"LOCATION: its documents are kept in the home; give its name: {name}")
+        timing = replace(timing, watch=True)
     located = connector.settings.located(location)
     joined = {}
     for key in located.keys() & options.keys():

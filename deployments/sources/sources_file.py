@@ -292,6 +292,8 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
         settings = model.model_validate(parameters.get("settings", {}))
     except ValidationError as error:
         raise complaint(file, error, model, (*place, "parameters", "settings")) from error
+    if getattr(settings, "folder", deployment.name) != deployment.name:
+        raise file.error((*place, "parameters", "settings", "folder"), "folder differs from name; make them equal")
     watch, quiet = _watching(file, index, deployment.tags)
     return SourceEntry(
         deployment.name,

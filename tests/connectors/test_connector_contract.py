@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from catchment.content import pushed_files
 from catchment.contracts import Connected, Connector, Keeping, Windowed
 from catchment.errors import BadInput, ItemError, SourceError
-from catchment.model import Checkpoint, Root, Upsert
+from catchment.model import Checkpoint, RawContent, Root, Upsert
+from catchment.runtime.home import Home
 from connectors import connector_class, kinds
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
@@ -66,6 +68,27 @@ def _change_folder(path: Path) -> None:
 
 def _lose_folder(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
+
+
+def _push(root: Path, key: str, text: str) -> None:
+    pushed_files.put(root, key, RawContent(text.encode(), f"{key}.md", title=key.title()))
+
+
+@pytest.fixture
+def pushed(home: Home) -> Path:
+    """The folder of the pushed source `clips`."""
+    return home.pushed / "clips"
+
+
+def _fill_pushed(path: Path) -> None:
+    for key in ("one", "two", "three", "four"):
+        _push(path, key, f"# {key}\n")
+
+
+def _change_pushed(path: Path) -> None:
+    _push(path, "new", "new")
+    _push(path, "one", "edited")
+    pushed_files.remove(path, "three")
 
 
 def _fill_mail(server: Dovecot) -> None:
@@ -166,6 +189,7 @@ SOURCES = [
     SampleSource("imap", _fill_mail, _mail_settings, _change_mail, Dovecot.stop, place="server", edits=0),
     SampleSource("local_files", _fill_folder, lambda path: {"root": path}, _change_folder, _lose_folder),
     SampleSource("obsidian", _fill_vault, lambda path: {"root": path}, _change_folder, _lose_folder),
+    SampleSource("pushed", _fill_pushed, lambda _: {"folder": "clips"}, _change_pushed, _lose_folder, place="pushed"),
     SampleSource("web", _fill_web, _web_settings, _change_web, _lose_web, place="web_files", keeps_versions=True),
 ]
 

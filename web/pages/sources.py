@@ -138,7 +138,8 @@ def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Da
     return {
         "view": Trial(preview, problem),
         "form": {**form, "watch": "true" if watch else None},
-        "kinds": {kind: manifest(kind) for kind in desk.kinds},
+        # A pushed source needs a token, which only a command makes.
+        "kinds": {kind: manifest(kind) for kind in desk.kinds if kind != "pushed"},
         "words": words,
     }
 

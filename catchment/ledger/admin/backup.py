@@ -14,8 +14,9 @@ import os
 import re
 import shutil
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
@@ -23,6 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
+from sqlalchemy import text
 from sqlalchemy.engine import URL
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, TryAgain
@@ -46,6 +48,9 @@ _MADE, _RESTORING = "made", "restoring"
 """The entry of a sealed backup, its time; and the entry of a ledger with an unfinished restore."""
 _SEAL = "\nSHA-256 of the bytes before this line: {}\n"
 _PART = 1 << 20
+_READ_SMALL = f"{_READ_FILES} WHERE replace(name, '/', '') = name"
+"""The files without a folder."""
+_NAMES, _READ_ONE = text("SELECT name FROM backup"), text("SELECT data FROM backup WHERE name = :name")
 _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
 
 
@@ -70,11 +75,15 @@ class Restored:
 
 
 def back_up(
-    store: Store, target: Path, files: Mapping[str, bytes], signed: Callable[[int], Mapping[str, bytes]] | None = None
+    store: Store,
+    target: Path,
+    files: Mapping[str, bytes],
+    signed: Callable[[int], Mapping[str, bytes]] | None = None,
+    folders: Iterable[Path] = (),
 ) -> list[str]:
     """Write a consistent copy of the ledger, check it, and return the violated invariants.
 
-    `signed` returns further files for the number of rows of the history in the copy.
+    `signed` returns further files for the number of rows of the history in the copy. `folders`: copied with all their files.
 
     Does not block other processes. The target appears only when complete. Raises BadInput if the target exists, LedgerCorrupt
     if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
@@ -96,6 +105,7 @@ def back_up(
                     copy.execute("DROP TABLE IF EXISTS backup")
                     copy.execute(_FILES)
                     copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
+                    copy.executemany("INSERT INTO backup VALUES (?, ?)", _below(folders))
                 copy.execute("DELETE FROM backup WHERE name = ?", (_RESTORING,))
                 length = copy.execute("SELECT length FROM chain").fetchone()
                 if length is None:
@@ -118,6 +128,15 @@ def back_up(
             target.unlink()
         raise
     return broken
+
+
+def _below(folders: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of folders by name, one in memory at a time. Files that are removed or written meanwhile are omitted."""
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for file in (Path(place, name) for name in names if not name.endswith(atomic_files.UNFINISHED)):
+                with suppress(FileNotFoundError):
+                    yield file.relative_to(folder.parent).as_posix(), file.read_bytes()
 
 
 def _require_free(target: Path) -> None:
@@ -216,8 +235,8 @@ def _replace_tables(store: Store, fresh: Path) -> Path | None:
         transfer.copy(reading, writing)
         if _has_files(reading):
             writing.connection.exec_driver_sql(_FILES.replace("BLOB", "BYTEA"))
-            files = reading.connection.exec_driver_sql(_READ_FILES).all()
-            writing.connection.exec_driver_sql("INSERT INTO backup VALUES (%s, %s)", list(map(tuple, files)))
+            for row in reading.connection.exec_driver_sql(_READ_FILES):
+                writing.connection.exec_driver_sql("INSERT INTO backup VALUES (%s, %s)", tuple(row))
     return aside
 
 
@@ -232,21 +251,34 @@ def is_unfinished(store: Store) -> bool:
 def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> list[Path] | None:
     """Put the files of a restored backup into their places. Return the files that they replaced; None if it was done already.
 
-    A replaced file is kept in the folder `aside`, or beside the new one. Raises HomeUnavailable.
+    A replaced file is kept in the folder `aside`, or beside the new one. Of a folder, the missing files are put back, because
+    the present ones may be newer. Raises HomeUnavailable.
     """
+    places = list(places)
     files = _files(store)
     if _RESTORING not in files:
         return None
     with atomic_files.explained():
         copies = [_put_back(place, files[place.name], aside) for place in places if place.name in files]
+        for folder in places:
+            _put_missing(store, folder)
     with store.write() as writing:
         writing.connection.exec_driver_sql("DROP TABLE IF EXISTS backup")
     return [file for file in copies if file]
 
 
+def _put_missing(store: Store, folder: Path) -> None:
+    with store.read() as reading:
+        for name in reading.connection.execute(_NAMES).scalars().all():
+            file = folder.parent / name
+            if name.startswith(f"{folder.name}/") and ".." not in file.parts and not file.exists():
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                atomic_files.write(file, reading.connection.execute(_READ_ONE, {"name": name}).scalar_one())
+
+
 def _files(store: Store) -> dict[str, bytes]:
     with store.read() as reading:
-        rows = reading.connection.exec_driver_sql(_READ_FILES).all() if _has_files(reading) else []
+        rows = reading.connection.exec_driver_sql(_READ_SMALL).all() if _has_files(reading) else []
     # SQLite stores any type in any column.
     return {row.name: row.data if isinstance(row.data, bytes) else bytes(str(row.data), "utf-8") for row in rows}
 
@@ -310,7 +342,7 @@ def _copy(backup: Path, fresh: Path, *, is_ledger: bool) -> None:
             source.backup(copy, pages=_PAGES_AT_ONCE, progress=_report_copied)
             # A copy made before a migration has no files.
             if copy.execute(_HAS_FILES).fetchone() is not None:
-                copy.execute(_READ_FILES).fetchall()  # fails here if they are damaged
+                deque(copy.execute(_READ_FILES), maxlen=0)  # fails here if they are damaged
     except LedgerCorrupt as error:
         raise strange if _is_no_database(error.__cause__) else damaged from error
     try:
