@@ -64,6 +64,7 @@ _SECTIONS: Final = {
         "consent": "sources.consent:app",
         "login": "sources.login:app",
         "webhook": "sources.webhook:app",
+        "tokens": "sources.tokens:app",
     },
     "Library": {
         "open": "library.open_document:open_document",

@@ -30,6 +30,7 @@ from web.live import Live
 from web.observer import METRICS_PATH, Metrics, Observer, metrics_check
 from web.openapi import description
 from web.pages import audit, backfills, document, health, jobs, library, signin, sources, syncs, trends, trouble, why
+from web.push.door import PushDoor
 from web.readiness import Readiness
 from web.sessions import Sessions
 from web.site import Site, WebPage
@@ -83,6 +84,7 @@ def application(
         SharedView("/hosts", list[HostStanding], (), _hosts),
         SharedView("/completions", list[str], ("name", "start"), _completions),
     ]
+    door = PushDoor(warm_library, desk)
     interface = JsonInterface(warm_library, views)
     live, feed = Live(site.stamp, site.parts, _TABS), Live(site.stamp, interface.parts, _FEEDS, view_event)
 
@@ -131,6 +133,7 @@ def application(
         Mount(
             "/api/v1",
             routes=[
+                *door.routes,
                 *interface.routes,
                 *action_table.interface(desk),
                 interface.events_route(feed.respond),
@@ -145,7 +148,7 @@ def application(
     checks = {METRICS_PATH: metrics_check(warm_library.home)} if metrics else {}
     handlers = dict.fromkeys((HTTPException, CatchmentError, Exception), error_response)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    return Web(app, sessions.check(token, site.signin_page, checks), stop)
+    return Web(app, sessions.check(token, site.signin_page, checks, door), stop)
 
 
 def _view_of(page: WebPage) -> Callable[[WarmLibrary, Mapping[str, str]], object]:

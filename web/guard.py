@@ -28,6 +28,12 @@ from web.peers import peer_of
 
 PEER = "peer"
 """Key of the sender in the state of a request, as `peer_of` returns it."""
+PATIENCE = "patience"
+"""Key of the function in the state of a request that gives its body more seconds to arrive."""
+ANY_SIZE = "any-size"
+"""Key in the scope of a request whose handler limits the size of its body."""
+_EXTENSIONS = (b"chrome-extension://", b"moz-extension://", b"safari-web-extension://")
+"""Origins of the add-ons of browsers, which may push with a token."""
 QUERY_BYTES = 102_400
 """Maximum size of a query."""
 _HEADER_BYTES = 4 * QUERY_BYTES
@@ -128,7 +134,8 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._opened = self.loop.time()
-        self.app_state = {**self.app_state, PEER: peer_of(transport.get_extra_info("socket"))}
+        peer = peer_of(transport.get_extra_info("socket"))
+        self.app_state = {**self.app_state, PEER: peer, PATIENCE: self._wait_longer}
         self._limit_request()
         if len(self.connections) > _CONNECTIONS:
             self._make_room()
@@ -158,6 +165,11 @@ class _Connection(H11Protocol):
         elif not is_arriving and self._limit is not None:
             self._limit.cancel()
             self._limit = None
+
+    def _wait_longer(self, seconds: float) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = self.loop.call_later(seconds, self.transport.close)
 
 
 class Guard:
@@ -191,10 +203,15 @@ class Guard:
         # A page in a browser can send requests here under a host name that resolves to this machine.
         if headers.get(b"host", b"").lower() not in self._hosts:
             return error(421, "unknown host", _CLOSING)
-        if headers.get(b"origin") not in self._origins:
+        origin = headers.get(b"origin")
+        if origin not in self._origins and not (origin or b"").startswith(_EXTENSIONS):
             return error(403, "unknown origin", _CLOSING)
         if refusal := self._check(scope):
             return refusal
+        if scope.get(ANY_SIZE):
+            return None
+        if origin not in self._origins:
+            return error(403, "unknown origin", _CLOSING)
         length = headers.get(b"content-length", b"")
         return error(413, _TOO_LARGE) if length.isdigit() and int(length[:12]) > _BODY_BYTES else None
 
@@ -205,7 +222,7 @@ class Guard:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > _BODY_BYTES:
+            if received > _BODY_BYTES and not scope.get(ANY_SIZE):
                 raise HTTPException(413, _TOO_LARGE)
             return message
 

@@ -17,6 +17,7 @@ from catchment.search.results import Results
 from catchment.views.documents import RelatedView
 from web.action_table import WebAction
 from web.json_interface import SharedView
+from web.push.envelopes import PushFields
 from web.warm_library import RelatedRequest, SearchRequest
 
 Json = dict[str, Any]
@@ -25,6 +26,12 @@ _PARAMETER = re.compile(r"{(\w+)(?::(\w+))?}")
 _SEARCHES = {
     "/search": (SearchRequest, Results, "Search the library"),
     "/related": (RelatedRequest, RelatedView, "Return the documents related to one"),
+}
+_PUSHES = {
+    ("/documents", "post"): "Push a document, or a batch as JSON lines",
+    ("/documents/{key}", "put"): "Push a document with this key",
+    ("/documents/{key}", "delete"): "Remove a pushed document",
+    ("/documents/{key}/state", "get"): "Return what became of a pushed document",
 }
 _TEXT: Json = {"type": "string"}
 _ACTION_RESULT: Json = {
@@ -49,6 +56,7 @@ def description(views: Iterable[SharedView], actions: Mapping[str, WebAction[Any
     views = list(views)
     kinds: list[tuple[Any, Any]] = [(view.kind, "serialization") for view in views]
     kinds += [(kind, "validation") for kind in dict.fromkeys(action.fields for action in actions.values())]
+    kinds.append((PushFields, "validation"))
     for request, answer, _ in _SEARCHES.values():
         kinds += [(request, "validation"), (answer, "serialization")]
     schemas, definitions = TypeAdapter.json_schemas(
@@ -66,6 +74,11 @@ def description(views: Iterable[SharedView], actions: Mapping[str, WebAction[Any
     for name, action in actions.items():
         operation = _operation(_summary(name), _ACTION_RESULT, body=by_kind[action.fields])
         paths[f"/api/v1/actions/{name}"] = {"post": operation}
+    for (address, method), summary in _PUSHES.items():
+        key = [{"name": "key", "in": "path", "required": True, "schema": _TEXT}] if "{" in address else None
+        body = by_kind[PushFields] if method in ("post", "put") else None
+        path = paths.setdefault(f"/api/v1{address}", {})
+        path[method] = _operation(summary, _PROBE, parameters=key, body=body) | {"security": [{"push": []}]}
     view_of = _in_query("view", "Address of a view with its query, such as `/jobs?state=running`.", is_required=True)
     events = _operation("Stream a view", _TEXT, parameters=[view_of], media="text/event-stream")
     paths["/api/v1/events"] = {"get": {**events, "description": _EVENTS}}
@@ -83,7 +96,10 @@ def description(views: Iterable[SharedView], actions: Mapping[str, WebAction[Any
         "paths": paths,
         "components": {
             "schemas": {**definitions["$defs"], "Problem": _PROBLEM},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "push": {"type": "http", "scheme": "bearer", "description": "Of `catchment tokens add`."},
+            },
         },
     }
 

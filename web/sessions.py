@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Scope
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
 from web.guard import PEER, Check, bearer
+from web.push.door import PushDoor
 
 _SECONDS = 30 * 86_400
 """Longest session. The browser forgets its cookie when it closes."""
@@ -84,15 +85,19 @@ class Sessions:
         """Give the browser the cookie of a session."""
         response.set_cookie(self.cookie, session.secret, path="/", httponly=True, samesite="strict")
 
-    def check(self, token: str, signin_page: Callable[[Scope], ASGIApp], others: Mapping[str, Check]) -> Check:
+    def check(
+        self, token: str, signin_page: Callable[[Scope], ASGIApp], others: Mapping[str, Check], door: PushDoor
+    ) -> Check:
         """Return the check of all requests: `/api/` needs a token, sign-in and probes are open, the rest needs a session.
 
-        `others`: paths with a separate check.
+        `others`: paths with a separate check. `door`: for programs that push.
         """
         by_token = bearer(token)
 
         def refusal(scope: Scope) -> ASGIApp | None:
             path = scope["path"]
+            if door.concerns(scope):
+                return door.check(scope)
             if path.startswith("/api/"):
                 return by_token(scope)
             if path in others:

@@ -11,6 +11,7 @@ connectors and Prefect's API:
     apply_deletions, drop_deletions: held deletions    actions.sources
     start, cancel or undo a sync                       actions.syncs
     give or revoke consent                             actions.consents
+    add_token, revoke_token of a pushing program       actions.pushed
     change (also pause) or clear limits; reset_breaker  actions.limits
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
@@ -32,5 +33,7 @@ The page and its interface lack some, which are commands only:
     library.adopt          the page of this home cannot write the ledger of another one
     library.move           no process may use the ledger meanwhile
     library.erase_history  the holder of a session or a token must not be able to weaken the proof of past actions
+    pushed.add_token       the holder of a session or a token must not be able to make another token
+    pushed.revoke_token    a program must not be able to shut out another one
     library.replace_key    the holder of a session or a token must not be able to weaken the proof of past actions
 """

@@ -20,7 +20,7 @@ from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.revoke import forget_files, purge_cache
 from catchment.telemetry.incidents import UNREAD
 from connectors.pushed import PushedSettings
-from deployments.actions import consents, syncs
+from deployments.actions import consents, pushed, syncs
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
 from deployments.sources.sources_file import SourceEntry
@@ -285,6 +285,7 @@ def remove(desk: Desk, name: str, actor: str, reason: str = "") -> None:
         for file in _own_secrets(desk, name):
             file.unlink(missing_ok=True)
         desk.remove(name)
+        pushed.forget_tokens(desk.home, name)
         # Before the ledger forgets the source, so that an interrupted removal can be repeated.
         forget_files(desk.home, name)
         purge_cache(desk.home)

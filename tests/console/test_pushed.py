@@ -8,6 +8,8 @@ import pytest
 
 from catchment.content import pushed_files
 from catchment.model import RawContent
+from catchment.runtime.home import Home
+from deployments.actions import pushed
 from tests.console.conftest import Cli
 
 
@@ -46,6 +48,44 @@ def test_backup_has_pushed_documents_and_restore_keeps_newer_ones(cli: Cli, fold
     assert texts == {"lost": "lost, as in the backup", "edited": "newer", "new": "new"}
     assert pushed_files.described(folder, "lost").name == "note.md"
     assert len([file for file in folder.rglob("*") if file.is_file()]) == 6
+
+
+def test_token_is_shown_once_and_stored_as_a_digest(cli: Cli, folder: Path) -> None:
+    added = cli("tokens", "add", "browser", "--source", "clips", "--reason", "saved pages")
+    secret, file = added.out.strip(), folder.parent.parent / "push-tokens.json"
+    assert (added.code, len(secret), file.stat().st_mode & 0o777) == (0, 43, 0o600)
+    assert secret not in file.read_text()
+    home = Home(folder.parent.parent)
+    assert (token := pushed.holder(home, secret)) and (token.name, token.source) == ("browser", "clips")
+    assert pushed.holder(home, "") is None
+    assert [(row["name"], row["source"]) for row in cli("tokens", "list", "--json").json] == [("browser", "clips")]
+    [line] = cli("audit", "list", "--limit", "1", "--json").json
+    assert (line["event"], line["source"], line["reason"]) == ("token added", "clips", "browser; saved pages")
+
+
+def test_revoked_token_is_refused_and_in_the_audit_trail(cli: Cli, folder: Path) -> None:
+    secret = cli("tokens", "add", "browser", "--source", "clips").out.strip()
+    assert cli("tokens", "revoke", "brwser").code == 4
+    assert cli("tokens", "revoke", "browser").out == "browser: revoked; its documents stay in clips\n"
+    assert pushed.holder(Home(folder.parent.parent), secret) is None
+    assert cli("audit", "list", "--limit", "1", "--json").json[0]["event"] == "token revoked"
+
+
+def test_token_needs_a_free_name_and_a_pushed_source(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    assert cli("tokens", "add", "browser", "--source", "clips").code == 0
+    assert cli("tokens", "add", "browser", "--source", "clips").code == 2
+    assert cli("tokens", "add", "other", "--source", "nowhere").code == 4
+    assert cli("add", "local_files", str(tmp_path), "--name", "papers").code == 0
+    assert cli("tokens", "add", "other", "--source", "papers").code == 2
+    (folder.parent.parent / "push-tokens.json").write_text("[{}]")
+    assert "damaged; delete it" in cli("tokens", "list").err
+
+
+def test_token_of_a_removed_source_is_not_one_of_its_successor(cli: Cli, folder: Path) -> None:
+    cli("tokens", "add", "browser", "--source", "clips")
+    cli("sources", "remove", "clips", "--yes")
+    cli("add", "pushed", "clips", "--name", "clips")
+    assert cli("tokens", "list", "--json").json == []
 
 
 def test_removal_of_the_source_deletes_its_documents(cli: Cli, folder: Path) -> None:

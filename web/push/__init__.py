@@ -1,0 +1,1 @@
+"""Documents that programs push to `/api/v1/documents`."""
