@@ -19,6 +19,11 @@ KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 """The key of a document in its source, which is also the name of its file."""
 
 
+def key_of(what: bytes, suffix: str) -> str:
+    """Return the key of a document without one: the same for the same address, or name and content."""
+    return hashlib.sha256(what).hexdigest()[:32] + (suffix if KEY.fullmatch(f"x{suffix}") else "")
+
+
 def locator(key: str) -> str:
     """Return the path of a document below the folder of its source. No folder gets large: each change lists one."""
     return f"{hashlib.sha256(key.encode()).hexdigest()[:2]}/{key}"

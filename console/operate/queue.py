@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from catchment.errors import TryAgain
+from catchment.errors import BadInput, TryAgain
 from catchment.model import JobState
 from console import arguments, render, session
 from console.help_pages import CommandGroup
@@ -106,7 +107,7 @@ def enqueue(
 
     Example: catchment queue enqueue https://example.org/article
     """
-    _enqueue(addresses, hosts or [], agreed, reason)
+    enqueue_all(addresses, hosts or [], agreed, reason)
 
 
 @app.command("import")
@@ -128,10 +129,33 @@ def import_file(
     seed = read_addresses(file)
     if seed.refused:
         render.note(f"{render.clean(file.name)}: {seed.refusal}")
-    _enqueue([entry.address for entry in seed.addresses], hosts or [], agreed, reason)
+    enqueue_all([entry.address for entry in seed.addresses], hosts or [], agreed, reason)
 
 
-def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
+def add_one(thing: str, hosts: list[str], agreed: bool, reason: str) -> None:
+    """Put a file, the standard input (`-`) or a web address into the inbox. Raises BadInput."""
+    if "://" in thing:
+        enqueue_all([thing], hosts, agreed, reason)
+        return
+    from deployments.actions import inbox, outcomes
+
+    file = Path(thing)
+    if thing != "-" and not file.is_file():
+        raise BadInput(f"{render.clean(thing)}: not a kind of source, a file or an address; see `catchment add --help`")
+    data = sys.stdin.buffer.read() if thing == "-" else file.read_bytes()
+    run = inbox.keep_file(session.desk(), "note.md" if thing == "-" else file.name, data, session.operator(), reason)
+    render.say(outcomes.FILE_KEPT.format(inbox.FILES))
+    _say_unless_started(run)
+
+
+def _say_unless_started(run: str | None) -> None:
+    if run is None:
+        starts = "see `catchment status`" if session.running() else "start Catchment: `catchment up --detach`"
+        render.say(f"No sync was started; {starts}")
+
+
+def enqueue_all(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
+    """Add web addresses to the inbox, asking for consent to new hosts. Raises as `inbox.enqueue`."""
     from deployments.actions import inbox, outcomes
 
     desk = session.desk()
@@ -145,9 +169,7 @@ def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: s
         render.say(
             f"Not read without consent to their hosts: {result.waiting:,}; see `catchment consent show {inbox.INBOX}`"
         )
-    if result.run is None:
-        starts = "see `catchment status`" if session.running() else "start Catchment: `catchment up --detach`"
-        render.say(f"No sync was started; {starts}")
+    _say_unless_started(result.run)
 
 
 def _due() -> int:

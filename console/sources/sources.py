@@ -39,20 +39,20 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="Kind of source; `catchment sources kinds` lists them.",
+            help="Kind of source; `catchment sources kinds` lists them. Alone: a file, - or an address.",
             autocompletion=session.kind_names,
         ),
     ],
     location: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="LOCATION",
             help="The place to read; `catchment add KIND --help` tells how it is written.",
         ),
-    ],
+    ] = None,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Short name: lower-case letters, digits, - and _.")
-    ],
+        str | None, typer.Option("--name", metavar="NAME", help="Short name: lower-case letters, digits, - and _.")
+    ] = None,
     every: Every = None,
     cron: Cron = None,
     rrule: Rrule = None,
@@ -89,8 +89,18 @@ def add(
     `catchment add KIND --help` lists the settings of a kind. Sources outside this machine, such as mail, need consent: confirm
     the question or pass --consent. The source is deployed immediately, or by the next `catchment up`.
 
-    Example: catchment add obsidian ~/Vault --name notes --watch
+    With a file, - (the standard input) or a web address alone, add that one thing to the inbox.
+
+    Examples: catchment add obsidian ~/Vault --name notes --watch
+              catchment add https://example.org/article
     """
+    if location is None and kind not in session.kind_names(""):
+        from console.operate import queue
+
+        queue.add_one(kind, hosts or [], agreed, reason)
+        return
+    if location is None or name is None:
+        raise BadInput(f"{'LOCATION' if location is None else '--name'}: missing; see `catchment add --help`")
     values = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
     if priority:
         values["priority"] = priority
@@ -106,7 +116,9 @@ def add(
         render.say(f"Sync it now: `catchment sync {name} --wait`")
     else:
         render.say("Start Catchment to sync it: `catchment up --detach`")
-    if not (every or cron or rrule or watch):
+    if kind == "pushed":
+        render.say(f"Let a program push: `catchment tokens add PROGRAM --source {name}`")
+    elif not (every or cron or rrule or watch):
         render.say(f"Keep it up to date: `catchment sources set {name} --every 15m`")
 
 

@@ -7,7 +7,7 @@ connectors and Prefect's API:
     add, change, move, pause, resume, remove a source  actions.sources
     test a source, and read it again if it can be      actions.sources
     allow hosts of a web source                        actions.sources
-    enqueue web addresses                              actions.inbox
+    enqueue web addresses, keep_file                   actions.inbox
     apply_deletions, drop_deletions: held deletions    actions.sources
     start, cancel or undo a sync                       actions.syncs
     give or revoke consent                             actions.consents
@@ -30,6 +30,7 @@ The page and its interface lack some, which are commands only:
     backups.restore        no process may use the ledger meanwhile
     hosts.join             no process may use the ledger meanwhile
     hosts.leave            no process may use the ledger meanwhile
+    inbox.keep_file        the page takes addresses; other programs push their files
     library.adopt          the page of this home cannot write the ledger of another one
     library.move           no process may use the ledger meanwhile
     library.erase_history  the holder of a session or a token must not be able to weaken the proof of past actions

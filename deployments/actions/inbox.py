@@ -1,21 +1,29 @@
-"""The inbox: a web source that reads its addresses from a file of the home. Addresses are added one by one or in bulk."""
+"""The inbox: a web source that reads its addresses from a file of the home, and beside it a pushed source for single files.
+
+Addresses are added one by one or in bulk.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from catchment.content import pushed_files
 from catchment.errors import BadInput, NoConsent, NotFound, Refused, TryAgain
-from catchment.model import count
+from catchment.model import RawContent, count
 from catchment.runtime import atomic_files
 from catchment.settings import Home
+from connectors.pushed import Pushed, PushedSettings
 from deployments.actions import consents, sources, syncs
 from deployments.actions.desk import Desk
 from deployments.actions.sources import NewSource
 
 INBOX = "inbox"
 """The name of the source."""
+FILES = "inbox-files"
+"""The name of the source for files."""
 MOST, _MOST_BYTES = 200_000, 20_000_000
 """Addresses of the inbox at most, and the size of its list. The connector reads no longer one."""
 
@@ -107,6 +115,29 @@ def enqueue(
     with suppress(NotFound, Refused, TryAgain):
         run = syncs.start(desk, INBOX, actor, reason)
     return Enqueued(added, len(web_addresses.hosts) - added, web_addresses.refused, waiting, run)
+
+
+def keep_file(desk: Desk, name: str, data: bytes, actor: str, reason: str = "") -> str | None:
+    """Copy a file into the source for files, and sync it. The first call creates the source. May be repeated.
+
+    Return the run, or None if none could be started. Raises Refused if another source has the name, BadInput, HomeUnavailable.
+    """
+    if FILES not in desk.entries():
+        sources.add(desk, NewSource("pushed", FILES, FILES), actor, reason)
+    settings = desk.entry(FILES).settings
+    if not isinstance(settings, PushedSettings):
+        raise Refused(f"{FILES}: another source has this name; remove that source")
+    if len(data) > (most := settings.policy(Pushed.policy).limits.max_bytes):
+        raise BadInput(f"{name}: larger than {most / 1e6:g} MB; see limits.max_mb of {FILES}")
+    key = pushed_files.key_of(name.encode() + b"\0" + data, Path(name).suffix)
+    with atomic_files.explained():
+        changed = pushed_files.put(settings.root, key, RawContent(data, name, metadata={"pushed_by": actor}))
+    if changed:
+        with desk.writing() as ledger:
+            ledger.sources.note(FILES, "changed", actor, reason, fact="1 file")
+    with suppress(NotFound, Refused, TryAgain):
+        return syncs.start(desk, FILES, actor, reason)
+    return None
 
 
 def _append(home: Home, addresses: Collection[str]) -> int:

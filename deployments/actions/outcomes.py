@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deployments.actions.sources import ChangedSetting
 
 ADDED = "added {}: {}"
+FILE_KEPT = "{}: 1 file added"
 MOVED = "{}: runs on {} ({})"
 REMOVED = "removed {}"
 PAUSED = "{}: paused"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,24 @@ def test_token_of_a_removed_source_is_not_one_of_its_successor(cli: Cli, folder:
     cli("sources", "remove", "clips", "--yes")
     cli("add", "pushed", "clips", "--name", "clips")
     assert cli("tokens", "list", "--json").json == []
+
+
+def test_one_thing_is_added_to_the_inbox(
+    cli: Cli, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "letter.md").write_text("a letter")
+    for _ in range(2):
+        added = cli("add", str(tmp_path / "letter.md"))
+        assert (added.code, added.out.splitlines()[0]) == (0, "inbox-files: 1 file added")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"# piped\n")))
+    assert cli("add", "-").code == 0
+    kept = (state / "pushed" / "inbox-files").glob("*/[!.]*")
+    assert sorted(file.read_text() for file in kept) == ["# piped\n", "a letter"]
+    assert cli("add", "https://example.org/a", "--consent").out.splitlines()[0] == "inbox: 1 added, 0 known"
+    refused = cli("add", "nothing.md")
+    assert (refused.code, "not a kind of source, a file or an address" in refused.err) == (2, True)
+    assert "LOCATION: missing" in cli("add", "obsidian").err
+    assert "--name: missing" in cli("add", "obsidian", str(tmp_path)).err
 
 
 def test_removal_of_the_source_deletes_its_documents(cli: Cli, folder: Path) -> None:

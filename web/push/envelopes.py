@@ -5,7 +5,6 @@ Only the envelope is read here. The content is parsed in parser processes, as th
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -75,7 +74,8 @@ class PushFields(Strict):
             media_type = "text/markdown"
         name = PurePosixPath((self.name or (file and file.name) or "").replace("\\", "/")).name
         ending = _ENDINGS.get(media_type, "")
-        key = self.key or _key_of(self.address.encode() if self.address else name.encode() + b"\0" + data, name, ending)
+        what = self.address.encode() if self.address else name.encode() + b"\0" + data
+        key = self.key or pushed_files.key_of(what, ending or PurePosixPath(name).suffix)
         name = name or key
         is_page = media_type == "text/html" and self.address
         raw = RawContent(
@@ -92,12 +92,6 @@ class PushFields(Strict):
 
 
 _FIELDS = TypeAdapter(PushFields)
-
-
-def _key_of(what: bytes, name: str, ending: str) -> str:
-    """Return the same key for the same address, or the same content: a repeated push gives one document."""
-    suffix = ending or PurePosixPath(name).suffix
-    return hashlib.sha256(what).hexdigest()[:32] + (suffix if pushed_files.KEY.fullmatch(f"x{suffix}") else "")
 
 
 def fields_of(values: Mapping[str, Any] | bytes) -> PushFields:
