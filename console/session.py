@@ -113,7 +113,7 @@ def writing() -> Iterator[Ledger]:
         if led := ledger.migrated:
             note = f"; the previous one is in {led.kept}" if led.kept else ""
             render.note(f"the ledger was migrated from revision {led.before} to {led.now}{note}")
-        if (replaced := ledger.finish_restore(home().restored)) is not None:
+        if (replaced := ledger.finish_restore(home().user_files)) is not None:
             note = "".join(f"; the replaced file is {file}" for file in replaced)
             render.note(f"an interrupted restore was finished: the settings are restored, too{note}")
         yield ledger

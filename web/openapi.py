@@ -31,7 +31,7 @@ _PUSHES = {
     ("/documents", "post"): "Push a document, or a batch as JSON lines",
     ("/documents/{key}", "put"): "Push a document with this key",
     ("/documents/{key}", "delete"): "Remove a pushed document",
-    ("/documents/{key}/state", "get"): "Return what became of a pushed document",
+    ("/documents/{key}/state", "get"): "Return the state of a pushed document",
 }
 _TEXT: Json = {"type": "string"}
 _ACTION_RESULT: Json = {

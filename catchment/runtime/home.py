@@ -201,13 +201,8 @@ class Home:
 
     @property
     def user_files(self) -> tuple[Path, ...]:
-        """The files that the user writes: a backup contains them, and a restore puts them back."""
-        return self.sources_file, self.alerts_file, self.inbox
-
-    @property
-    def restored(self) -> tuple[Path, ...]:
-        """The files and the folder that a restore puts back."""
-        return *self.user_files, self.pushed
+        """What a backup contains besides the ledger, and a restore puts back: files that the user writes, and a folder."""
+        return self.sources_file, self.alerts_file, self.inbox, self.pushed
 
     def copies(self, source: str) -> Path:
         """Return the folder for a source's local copy. Deleted with the source; recreated if missing."""

@@ -45,7 +45,7 @@ def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None
     try:
         with desk.reading() as ledger:
             file = _backup_file(target, home, status.began)
-            files = {user_file.name: user_file.read_bytes() for user_file in home.user_files if user_file.exists()}
+            files = {user_file.name: user_file.read_bytes() for user_file in home.user_files if user_file.is_file()}
             broken = ledger.back_up(
                 file, files, lambda rows: {home.checkpoints.name: about(log_and_key(home)[0], rows)}, [home.pushed]
             )
@@ -99,7 +99,7 @@ def restore(desk: Desk, file: Path, actor: str, reason: str = "") -> RestoredBac
             replaced = present.history.latest()
         # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
         outdated = [home.cache, home.raw]
-        result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.restored, sign)
+        result = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
         ((restoration, head),) = signed
         chain.confirm_restore(home, head)
     return RestoredBackup(result.aside, result.model, result.broken, restoration)

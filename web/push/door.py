@@ -1,6 +1,6 @@
-"""`/api/v1/documents` for programs that push: POST, PUT, DELETE, and where a document is, each with the program's token.
+"""`/api/v1/documents` for programs that push: POST, PUT, DELETE, and the state of a document, each with the program's token.
 
-A response says nothing about other sources. What was stored is on the disk before it is sent.
+A response depends on the source of the token alone. A document is on the disk before its response is sent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LINES = ("application/x-ndjson", "application/jsonl")
 
 @dataclass(slots=True)
 class _Load:
-    """What one source was sent: the times of its requests in the last minute, and of the documents that wait for a sync."""
+    """The load of one source: the times of its requests in the last minute, and of the documents that wait for a sync."""
 
     requests: deque[float] = field(default_factory=deque)
     waiting: deque[datetime] = field(default_factory=deque)
@@ -107,7 +107,7 @@ class PushDoor:
         return JSONResponse(answer, status, {"Location": answer["where"]} if "where" in answer else None)
 
     def _admit(self, load: _Load, read_until: datetime | None) -> None:
-        """Raise HTTPException if the source was sent too much, or the disk is nearly full."""
+        """Raise HTTPException if the source received too much, or the disk is nearly full."""
         now = time.monotonic()
         while load.requests and load.requests[0] < now - 60:
             load.requests.popleft()
@@ -128,7 +128,7 @@ class PushDoor:
         return PushPlace.of(self._desk, self._library.ledger, request.scope[_TOKEN])
 
     def _stored(self, request: Request, place: PushPlace, body: bytes) -> tuple[dict[str, Any], int]:
-        """Store what a request contains. Return what became of it, and the status of the response."""
+        """Store the documents of a request. Return their states, and the status of the response."""
         content_type = request.headers.get("content-type", "application/octet-stream")
         media_type = content_type.partition(";")[0].strip().lower()
         path_key: str | None = request.path_params.get("key")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import orjson
 from pydantic import AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
@@ -30,18 +30,10 @@ _NAME, _FILE = re.compile(rb'[; ]name="([^"]*)"'), re.compile(rb'[; ]filename="(
 _MEDIA = re.compile(rb"content-type:[ \t]*([^\s;]+)", re.IGNORECASE)
 
 _Line = StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1_000)
-_Text = Annotated[str | None, Field(default=None)]
-
-
-class PushedDocument(NamedTuple):
-    """A document of a push, by its key."""
-
-    key: str
-    raw: RawContent
 
 
 class PushFields(Strict):
-    """What a program says of a document. `key`: names it in its source; a push with the same key replaces it.
+    """The facts that a program gives of a document. `key`: names it in its source; a push with the same key replaces it.
 
     One of `text`, `markdown` and `html` is the content, unless that is a file. `address`: the web page that it is.
     """
@@ -57,8 +49,8 @@ class PushFields(Strict):
     address: Annotated[str, _Line, StringConstraints(pattern=r"^https?://")] | None = None
     source: str | None = None
 
-    def document(self, pusher: str, file: RawContent | None = None) -> PushedDocument:
-        """Return the document. Raises BadInput."""
+    def document(self, pusher: str, file: RawContent | None = None) -> tuple[str, RawContent]:
+        """Return the key and the content of the document. Raises BadInput."""
         texts = [(name, text) for name in _TEXTS if (text := getattr(self, name)) is not None]
         if len(texts) + (file is not None) != 1:
             raise BadInput("give one of text, markdown, html and a file")
@@ -88,7 +80,7 @@ class PushFields(Strict):
             encoding,
             self.address or "" if is_page else "",
         )
-        return PushedDocument(key, raw)
+        return key, raw
 
 
 _FIELDS = TypeAdapter(PushFields)

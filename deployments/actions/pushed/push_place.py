@@ -64,7 +64,7 @@ class PushPlace:
             return pushed_files.remove(self._root, key)
 
     def state(self, key: str) -> dict[str, Any]:
-        """Return what became of the present version of a document. Raises NotFound without a file and a document."""
+        """Return the state of the present version of a document. Raises NotFound without a file and a document."""
         locator, version = pushed_files.locator(key), None
         with suppress(FileNotFoundError):
             version = FileEntry.of(key, (self._root / locator).lstat()).fingerprint
