@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from catchment.model import Change, DocumentCopy, Item, KnownItem, RawContent
+from catchment.model import Change, Document, DocumentCopy, Item, KnownItem, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Policy, SourceSettings
 
@@ -312,6 +312,23 @@ class Mirrored(Keeping, Protocol):
     """A connector with files made by other programs. `shell` runs them, can be replaced, and is not pickled."""
 
     shell: Shell
+
+
+class FileReader(Protocol):
+    """The reader of a file format, made without arguments, in the parser processes only. It uses no files and no network."""
+
+    media_type: ClassVar[str]
+
+    def score(self, data: bytes, name: str) -> float:
+        """Return how well it reads a file, by its content and its name; 0 if it cannot. Fast, as it is called for every file.
+
+        The reader with the highest score reads the file. Catchment bids 1 for the formats that it reads, also for any text.
+        """
+        ...
+
+    def read(self, data: bytes, name: str) -> Document:
+        """Return the document, with its text in Markdown. Raises ParseError for damaged or encrypted content."""
+        ...
 
 
 class Destination(Protocol):

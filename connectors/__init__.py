@@ -9,17 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from catchment.errors import BadInput, CatchmentError, Refused, did_you_mean
-from catchment.runtime.installation import extensions, installed
+from catchment.runtime.installation import CONNECTORS, READERS, SINKS, extensions, installed
 
 if TYPE_CHECKING:
     from catchment.contracts import Connector
 
-_GROUP = "catchment.connectors"
-
 
 def kinds() -> tuple[str, ...]:
     """Return the names of all kinds of source."""
-    return tuple(extensions(_GROUP))
+    return tuple(extensions(CONNECTORS))
 
 
 @cache
@@ -39,7 +37,7 @@ def connector_class(kind: str) -> type[Connector]:
 
 def version(kind: str) -> str:
     """Return the version of the package of a kind of source."""
-    return next((extension.version for extension in installed(_GROUP) if extension.point.name == kind), "")
+    return next((extension.version for extension in installed(CONNECTORS) if extension.point.name == kind), "")
 
 
 def problem(kind: str) -> str | None:
@@ -48,16 +46,19 @@ def problem(kind: str) -> str | None:
 
 
 def problems() -> list[str]:
-    """Return the problems of all installed packages that add kinds of source, with the remedies."""
-    others = [extension for extension in installed(_GROUP) if extension.package != "catchment"]
-    return [text for extension in others if (text := extension.problem or problem(extension.point.name))]
+    """Return the problems of all packages that add to Catchment, with the remedies."""
+    from catchment.contracts import CONTRACT
+
+    others = [each for group in (SINKS, READERS) for each in installed(group) if each.package != "catchment"]
+    texts = [each.problem or problem(each.point.name) for each in installed(CONNECTORS) if each.package != "catchment"]
+    return [text for text in (*texts, *(each.refusal(CONTRACT) for each in others)) if text]
 
 
 def _loaded(kind: str) -> type[Connector]:
     from catchment.contracts import CONTRACT, Manifest
     from catchment.settings import SourceSettings
 
-    if (extension := extensions(_GROUP).get(kind)) is None:
+    if (extension := extensions(CONNECTORS).get(kind)) is None:
         remedy = did_you_mean(
             kind.replace("-", "_"), kinds(), f"choose one of {', '.join(kinds())}, or install its package"
         )

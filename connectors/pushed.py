@@ -44,7 +44,12 @@ class Pushed(FolderConnector):
 
     kind: ClassVar[str] = "pushed"
     manifest: ClassVar[Manifest] = Manifest(
-        "Pushed documents", "pushed documents", "pushed", "Pushed documents: NAME of the source", "clips"
+        "Pushed documents",
+        "pushed documents",
+        "pushed",
+        "Pushed documents: NAME of the source",
+        "clips",
+        is_watched=True,
     )
     settings: ClassVar[type[SourceSettings]] = PushedSettings
     policy: ClassVar[Policy] = FolderConnector.policy.model_copy(update={"limits": Limits(max_mb=50)})

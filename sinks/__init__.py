@@ -13,15 +13,13 @@ from typing import Any
 from catchment.contracts import CONTRACT, Destination, Sink
 from catchment.errors import BadInput, did_you_mean
 from catchment.runtime import addresses, secret_references
-from catchment.runtime.installation import extensions
+from catchment.runtime.installation import SINKS, extensions
 from catchment.runtime.system.disks import network_disk
-
-_GROUP = "catchment.sinks"
 
 
 def kinds() -> tuple[str, ...]:
     """Return the names of all kinds of sink."""
-    return tuple(extensions(_GROUP))
+    return tuple(extensions(SINKS))
 
 
 def is_folder(kind: str) -> bool:
@@ -86,7 +84,7 @@ def host_elsewhere(kind: str, place: str) -> str | None:
 
 
 def _class(kind: str) -> Any:
-    if (extension := extensions(_GROUP).get(kind)) is None:
+    if (extension := extensions(SINKS).get(kind)) is None:
         remedy = did_you_mean(kind, kinds(), f"choose one of {', '.join(kinds())}")
         raise BadInput(f"unknown kind of sink {kind!r}; {remedy}")
     return extension.load(CONTRACT)

@@ -64,6 +64,22 @@ class Shelf:
         return {line: hashlib.sha256(line.encode()).hexdigest() for line in self._file.read_text().splitlines() if line}
 '''
 
+BITS = '''
+from catchment.model import Document
+
+
+class Bits:
+    """Reads files of two bytes, and better than Catchment those with an X."""
+
+    media_type = "application/x-bits"
+
+    def score(self, data, name):
+        return 2.0 if data.startswith(b"X") else 0.5 if name.endswith(".bits") else 0.0
+
+    def read(self, data, name):
+        return Document(f"{name} has the bits {data[0]:08b} and {data[1]:08b}", "text/plain", "Bits")
+'''
+
 
 def install(
     site: Path,
@@ -78,7 +94,7 @@ def install(
     """Write a package with one module, its entry points and, for each name of `brings`, another package."""
     (site / f"{module}.py").write_text(code)
     information = site / f"{package.replace('-', '_')}-1.2.dist-info"
-    information.mkdir()
+    information.mkdir(exist_ok=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
     (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]))
     files = [f"{module}.py", *(f"{name}/__init__.py" for name in brings), "../../../bin/shelf"]

@@ -16,6 +16,7 @@ from typing import IO, Any, Literal, cast
 
 import orjson
 
+from catchment.content import readers
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, normalize, unpacked
@@ -29,8 +30,8 @@ from catchment.errors import ParseError
 from catchment.model import PARTS, WITH_RECOGNIZED, Document, Item, PageText, RawContent, StoredDocument
 from catchment.settings import Limits
 
-CODE = f"{NORMALIZER}.{EXTRACTOR}"
-"""The version of the code that makes documents and extractions."""
+CODE = f"{NORMALIZER}{readers.versions()}.{EXTRACTOR}"
+"""The version of the code that makes documents and extractions, with that of the readers of other packages."""
 
 Content = tuple[str, str]
 """A content hash, and the code version and media type used to read it. Items with equal pairs share a document."""

@@ -37,6 +37,7 @@ from catchment.ledger.jobs.history import History
 from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
+from catchment.ledger.jobs.repeats import unsupported_by
 from catchment.ledger.jobs.waiting_pages import Recognition, WaitingPage
 from catchment.ledger.library.contents import storable_text
 from catchment.ledger.library.documents import LatestDocument, Library

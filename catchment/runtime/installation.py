@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +25,10 @@ IS_CLONE: Final = not _SHIPPED.exists()
 FILES: Final = _PARENT if IS_CLONE else _SHIPPED
 """Folder of `prefect.yaml`, `requirements.lock`, `docs` and `examples/vault`."""
 REINSTALL: Final = "make setup" if IS_CLONE else "install the wheel again, with --constraint constraints.txt"
+CONNECTORS: Final = "catchment.connectors"
+SINKS: Final = "catchment.sinks"
+READERS: Final = "catchment.readers"
+"""The groups of entry points by which packages add to Catchment."""
 _OURS = "catchment"
 _PACKAGES = ("assistant", "connectors", "console", "deployments", "flows", "sinks", "tasks", "web")
 
@@ -95,14 +99,22 @@ class Extension:
             raise Refused(f"{name} is made for {versions}; install versions that match")
         return loaded
 
+    def refusal(self, contract: int) -> str | None:
+        """Return why its class cannot be used, with the remedy; None if it can, or lacks only an extra."""
+        try:
+            self.load(contract)
+        except BadInput:
+            return None
+        except Refused as error:
+            return str(error)
+        return None
+
 
 @cache
 def installed(group: str) -> tuple[Extension, ...]:
-    """Return the extensions of a group, ours first. Scanned once in a process: a scan reads all installed packages."""
-    from importlib.metadata import entry_points
-
+    """Return the extensions of a group, ours first."""
     added: list[Extension] = []
-    points = [(point.dist.name, point.dist, point) for point in entry_points(group=group) if point.dist]
+    points = [(point.dist.name, point.dist, point) for point in entry_points()[group] if point.dist]
     for package, distribution, point in sorted(points, key=lambda each: (each[0] != _OURS, each[0])):
         names = set() if package == _OURS else {point.module.partition(".")[0], *_top_level(distribution)}
         others = [other.package for other in added if other.point.name == point.name]
@@ -115,6 +127,15 @@ def installed(group: str) -> tuple[Extension, ...]:
             problem = f"{point.name}: {package} adds what {others[0]} adds; uninstall {package}"
         added.append(Extension(point, package, distribution.version, problem))
     return tuple(added)
+
+
+@cache
+def entry_points() -> Mapping[str, Collection[EntryPoint]]:
+    """Return our entry points by group, scanned once in a process: a scan reads all installed packages."""
+    from importlib import metadata
+
+    points = metadata.entry_points()
+    return {group: points.select(group=group) for group in (CONNECTORS, SINKS, READERS)}
 
 
 def extensions(group: str) -> Mapping[str, Extension]:

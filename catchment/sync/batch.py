@@ -34,7 +34,7 @@ from catchment.errors import (
     StaleLease,
     Unexpected,
 )
-from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
+from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome, unsupported_by
 from catchment.model import PARTS, Failure, Item, RawContent, ReplayStage, Skip, Upsert
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
@@ -497,6 +497,8 @@ class OpenBatch:
             if job.content_hash and job.carrier is None and error.skip_reason is not SkipReason.UNCHANGED:
                 self._take_parts(job, (), job.content_hash)  # what was inside is gone
             message = str(error) if str(error) != error.skip_reason else ""
+            if error.skip_reason is SkipReason.UNSUPPORTED:
+                message = unsupported_by(CODE)
             queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, message=message)])
             self._bench.add(skipped=1)
             return

@@ -127,10 +127,10 @@ def size_of(files: Iterable[Path]) -> int:
 
 
 def outdated(ledger: Ledger, code: str) -> list[Condition]:
-    """Report the documents that an earlier version of the code read. `code`: the present one."""
+    """Report the files that another version of the code read, or could not read. `code`: the present one."""
     if not (number := sum(ledger.backfills.outdated(code).values())):
         return []
-    text = f"an earlier version read {number:,} documents; newer code may read them better"
+    text = f"another version read {number:,} files, or could not; this one may read them better"
     return [Condition("replay", WARN, text, "catchment replay --all --dry-run")]
 
 

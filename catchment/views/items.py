@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from catchment.errors import NotFound
+from catchment.errors import NotFound, SkipReason
 from catchment.model import WARNING, JobState
 from catchment.pacing.waits import Wait
 from catchment.records import record_of
@@ -110,7 +110,8 @@ def because(ledger: Ledger, item: ItemRow, waiting: Sequence[Wait], when: Callab
             # The type as listed: a link, a submodule, vendored.
             kind = f" ({item.attributes['type']})" if "type" in item.attributes else ""
             job = ledger.queue.job(item.job) if item.job is not None else None
-            return f"skipped: {(job and job.error) or plain(item.job_reason)}{kind}{document}"
+            message = job.error if job and item.job_reason != SkipReason.UNSUPPORTED else None
+            return f"skipped: {message or plain(item.job_reason)}{kind}{document}"
         case JobState.QUARANTINED if item.job is not None:
             entry = ledger.quarantine.show(item.job)
             return f"quarantined ({entry.reason}: {entry.message}); see `catchment quarantine show {item.job}`"

@@ -223,9 +223,9 @@ def replay(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="All documents of this source.", autocompletion=session.source_names),
+        typer.Option(metavar="NAME", help="All files of this source.", autocompletion=session.source_names),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All files.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Items in quarantine: retries them.")] = False,
     stage: Annotated[
         ReplayStage, typer.Option("--from", metavar="STAGE", help="From: recognize, normalize, extract or embed.")
@@ -235,7 +235,7 @@ def replay(
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:
-    """Read documents again that an earlier version of Catchment read.
+    """Read files again that another version of Catchment, or of a reader, read or could not read.
 
     Uses kept raw content or the files, and no network. Waits for a single document, and shows what changed in it.
     `catchment backfill undo NUMBER` takes it back.

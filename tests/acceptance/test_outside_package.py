@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.person import Person, upright
-from tests.outside_packages import install
+from tests.outside_packages import BITS, install
 
 pytestmark = pytest.mark.acceptance
 
@@ -53,3 +53,32 @@ def test_kind_of_a_package_is_offered_synced_and_missed(tmp_path: Path) -> None:
     assert shelf in person("status").out
     assert shelf in person("doctor").out
     assert shelf in person("sources", "kinds").err
+
+
+def test_files_are_read_by_a_reader_that_was_installed_later(tmp_path: Path) -> None:
+    site, papers = tmp_path / "site", tmp_path / "papers"
+    for folder in (site, papers):
+        folder.mkdir()
+    (papers / "note.md").write_text("# Alder\n")
+    (papers / "pair.bits").write_bytes(b"\0\xff")
+    (papers / "mark.txt").write_bytes(b"XY")
+    person = Person(tmp_path / "home", variables={"PYTHONPATH": str(site)})
+    with upright(person):
+        person("add", "local_files", papers, "--name", "papers").ok()
+        assert person.sync("papers")["skipped"] == 1
+        assert "replay" not in person("doctor").out
+
+    points = {"module": "two_bytes", "group": "catchment.readers", "points": ["bits = two_bytes:Bits"]}
+    install(site, BITS, package="catchment-bits", **points)
+    with upright(person):
+        assert "another version read 3 files, or could not" in person("doctor").out
+        person("replay", "--all", "--wait").ok()
+        assert {hit["title"] for hit in person.hits("bits")} == {"Bits"}
+        assert "00000000 and 11111111" in person("show", "pair.bits").ok().out
+        assert "01011000 and 01011001" in person("show", "mark.txt").ok().out
+        assert "replay" not in person("doctor").out
+        person("backfill", "undo", "1").ok()
+        assert person.hits("bits") == []
+
+    install(site, "import no_such_module", package="catchment-bits", **points)
+    assert "bits: catchment-bits cannot be loaded (ModuleNotFoundError" in person("status").out

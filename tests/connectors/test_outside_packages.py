@@ -41,7 +41,7 @@ deployments:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of installed packages; what was found before is forgotten, and afterwards again."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    caches = (installation.installed, connector_class, flow_form)
+    caches = (installation.entry_points, installation.installed, connector_class, flow_form)
     for cached in caches:
         cached.cache_clear()
     yield tmp_path

@@ -103,6 +103,7 @@ ALONE = {
     "quarantine stats": "its numbers have no page",
     "throttle history": "its events have no page",
     "vault report": "has no page",
+    "tokens list": "has no page",
     "model": "its parts are in /overview",
     "recognition": "its parts are in /overview",
 }

@@ -72,6 +72,18 @@ def test_files_are_read_again_with_newer_code_and_then_never_again(papers: Paper
     assert papers.prove().holds
 
 
+def test_files_that_no_earlier_code_could_read_are_read(papers: Papers) -> None:
+    """A link to another file is none: the listing excludes it."""
+    papers.write("a.bin", "\0\1\2")
+    (papers.folder / "link.bin").symlink_to("a.bin")
+    papers.sync()
+    assert papers.ledger.backfills.outdated(CODE) == {}
+    newer = f"99.{EXTRACTOR}"
+    assert papers.ledger.backfills.outdated(newer) == {"papers": 6}
+    survey = papers.ledger.backfills.survey(papers.source.id, BackfillSelection(ReplayStage.NORMALIZE), newer)
+    assert survey.total == 6
+
+
 def test_extraction_alone_reads_no_file(papers: Papers) -> None:
     age(papers, f"{NORMALIZER}.0")
     number = started(papers, ReplayStage.EXTRACT)

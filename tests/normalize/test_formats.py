@@ -352,7 +352,7 @@ from catchment.content.extract import extract
 from catchment.model import RawContent
 from catchment.content.normalize import normalize
 extract(normalize(RawContent(b"---\\na: {b: 1}\\n---\\n# x [[y]]", "note.md")))
-heavy = {"xberg", "selectolax", "py3langid", "numpy", "pydantic", "email", "asyncio", "sqlalchemy"}
+heavy = {"xberg", "selectolax", "py3langid", "numpy", "pydantic", "asyncio", "sqlalchemy"}
 print(sorted(heavy & set(sys.modules)))
 """
 

@@ -1,13 +1,14 @@
 """Turn raw content into documents: detect the type and convert the text to Markdown. Pure functions: no files, no network.
 
-`formats` detects types and maps each to a reader; every reader has a module. Libraries are imported on first use, so a process
-that reads only notes stays small.
+`formats` detects types and maps each to a reader; every reader has a module; those of other packages are in `content.readers`.
+Libraries are imported on first use, so a process that reads only notes stays small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from catchment.content.normalize.decode import declared_encoding, decode
@@ -16,6 +17,7 @@ from catchment.content.normalize.language_detection import language, language_of
 from catchment.content.normalize.markdown import markdown
 from catchment.content.normalize.markup import KINDS, as_markdown, headings, without_code
 from catchment.content.normalize.titles import declared_title, title_of
+from catchment.content.readers import reader_for
 from catchment.errors import ParseError, Skipped, SkipReason
 from catchment.model import SUMMARY_END, Document, PageText, RawContent
 
@@ -46,7 +48,7 @@ def unpacked(raw: RawContent) -> tuple[bytes, str]:
 
     Raises the same errors for a damaged gzip file.
     """
-    return _unpacked(raw.data, raw.name, raw.media_type)
+    return _unpacked(raw.data, raw.name, raw.media_type)[:2]
 
 
 def _with_summary(raw: RawContent) -> Document:
@@ -68,8 +70,11 @@ def _kind(data: bytes, name: str, hint: str | None) -> str:
     return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
 
 
-def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str]:
-    """Return content and media type of a file; of a gzip file, also inside another one, those of the file in it."""
+def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str, Callable[[], Document] | None]:
+    """Return content and media type of a file, and what reads it, if that is of another package.
+
+    Of a gzip file, also inside another one, those of the file in it.
+    """
     kind = _kind(data, name, hint)
     for _ in range(_MAX_DEPTH):
         if kind != GZIP or not data:
@@ -78,13 +83,17 @@ def _unpacked(data: bytes, name: str, hint: str | None) -> tuple[bytes, str]:
 
         data, name = inflated(data), uncompressed(name)
         kind = _kind(data, name, None)
-    return data, kind
+    if reader := reader_for(data, name, is_ours=kind in READERS):
+        return data, reader.media_type, partial(reader.read, data, name)
+    return data, kind, None
 
 
 def _read(
     data: bytes, name: str, hint: str | None, encoding: str | None, address: str, recognized: Mapping[int, PageText]
 ) -> Document:
-    data, kind = _unpacked(data, name, hint)
+    data, kind, read = _unpacked(data, name, hint)
+    if read:
+        return replace(read(), media_type=kind)
     reader = READERS.get(kind)
     if reader is None:
         raise Skipped(SkipReason.UNSUPPORTED)

@@ -7,6 +7,7 @@ a new job, so that no finished job is opened again.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ from catchment.ledger.items.matching import BACKFILL_CANCELLED
 from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.endings import WAITING, end
 from catchment.ledger.jobs.quarantine import release
-from catchment.ledger.jobs.repeats import can_be_repeated, repeat
+from catchment.ledger.jobs.repeats import can_be_repeated, repeat, was_unsupported
 from catchment.ledger.library import embeddings, page_texts
 from catchment.model import Item, JobState, ReplayStage
 from catchment.records.standing import ListPage
@@ -379,7 +380,7 @@ class Backfills:
             return as_map(reading.execute(chosen))
 
     def outdated(self, code: str) -> dict[str, int]:
-        """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""
+        """Return how many files of each source another version of the code read, or could not. Omits sources without."""
         older = not_(contents.c.normalizer.like(f"{code} %"))
         current = select(jobs.c.id).where(jobs.c.item_id == documents.c.item_id, jobs.c.current, can_be_repeated())
         read = (
@@ -389,7 +390,13 @@ class Backfills:
             .where(documents.c.removed_at.is_(None), older, exists(current))
             .group_by(sources.c.name)
         )
-        return as_map(self._store.execute(read))
+        unread = (
+            select(sources.c.name, func.count())
+            .join_from(jobs, sources)
+            .where(jobs.c.current, was_unsupported(code))
+            .group_by(sources.c.name)
+        )
+        return dict(Counter(as_map(self._store.execute(read))) + Counter(as_map(self._store.execute(unread))))
 
 
 _THERE = sources.c.state != "removed"
@@ -465,13 +472,16 @@ def _tell(writing: Writing, source_id: int, number: int, event: str, actor: str,
 def _candidates(
     reading: Reading, source_id: int, what: BackfillSelection, code: str, after: int, number: int | None = None
 ) -> Sequence[AnyRow]:
-    """Return the first items of a selection after this one: done, and read by earlier code if the stage depends on it.
+    """Return the first items of a selection after this one: done, and read by other code if the stage depends on it.
+
+    Also those that other code could not read.
 
     Excludes items that an undo restored. `number`: also excludes items that ever had a job of this backfill.
     """
     item = (items.c.id, items.c.locator, items.c.container, items.c.version, items.c.identity)
     columns = (*item, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)
-    chosen: ColumnElement[bool] = true() if what.items is None else among(reading, items.c.id, what.items)
+    selected: ColumnElement[bool] = true() if what.items is None else among(reading, items.c.id, what.items)
+    chosen = can_be_repeated() & documents.c.id.is_not(None)
     if what.stage in (ReplayStage.NORMALIZE, ReplayStage.EXTRACT):
         same = f"{code} %" if what.stage is ReplayStage.NORMALIZE else f"%.{code.partition('.')[2]} %"
         chosen &= not_(contents.c.normalizer.like(same))
@@ -479,17 +489,18 @@ def _candidates(
         chosen &= documents.c.moment >= maybe_micros(what.since)
     if what.until is not None:
         chosen &= documents.c.moment < maybe_micros(what.until)
+    if what.stage is ReplayStage.NORMALIZE and what.since is None and what.until is None:
+        chosen |= was_unsupported(code)
     if number is not None:
         tried = jobs.alias("tried")
         # By the item's few jobs, not by all of the backfill: the sum keeps SQLite from that index.
-        chosen &= ~exists(select(tried.c.id).where(tried.c.item_id == items.c.id, tried.c.backfill_id + 0 == number))
+        selected &= ~exists(select(tried.c.id).where(tried.c.item_id == items.c.id, tried.c.backfill_id + 0 == number))
     statement = (
         select(*columns)
         .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
-        .join(documents, documents.c.item_id == items.c.id)
-        .join(contents, contents.c.id == documents.c.content_id)
-        .where(items.c.source_id == source_id, items.c.state == "present", documents.c.removed_at.is_(None))
-        .where(can_be_repeated(), chosen, items.c.id > after)
+        .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+        .outerjoin(contents, contents.c.id == documents.c.content_id)
+        .where(items.c.source_id == source_id, items.c.state == "present", selected, chosen, items.c.id > after)
         .order_by(items.c.id)
         .limit(_AT_ONCE)
     )

@@ -79,19 +79,33 @@ def can_be_repeated() -> ColumnElement[bool]:
     return made | (states({SKIPPED}) & (jobs.c.reason == SkipReason.UNCHANGED.value))
 
 
+def unsupported_by(code: str) -> str:
+    """Return what the job of an item says that no reader of this version reads. `code`: as `normalizer.extractor`."""
+    return f"unsupported by version {code.partition('.')[0]}"
+
+
+def was_unsupported(code: str | None = None) -> ColumnElement[bool]:
+    """Return the condition that no reader could read the item of a job. `code`: by another version than this one."""
+    skipped = states({SKIPPED}) & (jobs.c.reason == SkipReason.UNSUPPORTED.value) & (jobs.c.attempt > 0)
+    return skipped if code is None else skipped & jobs.c.error.is_distinct_from(unsupported_by(code))
+
+
 def repeat(
     writing: Writing, source: int, rows: Sequence[AnyRow], reason: str, actor: str, sync: int | None, replay: int | None
 ) -> None:
     """Add a job for each item, as its current one, unless another one took that place or its document left meanwhile.
+
+    An item that was unsupported has no document.
 
     `rows`: with the `id` and `version` of the items, and their present `job`. `sync`, `replay`: the IDs of the sync and the
     backfill that add the jobs, which start after all others then.
     """
     live = select(documents.c.id).where(documents.c.item_id == jobs.c.item_id, documents.c.removed_at.is_(None))
     present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
+    ready = exists(present) & (exists(live) | was_unsupported())
     retired = (
         update(jobs)
-        .where(among(writing, jobs.c.id, [row.job for row in rows]), jobs.c.current, exists(live), exists(present))
+        .where(among(writing, jobs.c.id, [row.job for row in rows]), jobs.c.current, ready)
         .values(current=False)
         .returning(jobs.c.id)
     )
