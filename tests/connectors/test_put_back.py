@@ -14,18 +14,21 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from catchment.content import pushed_files
 from catchment.contracts import Connected, Connector, Guarded, Known
 from catchment.ledger import Ledger
-from catchment.model import Change, Checkpoint, Priority
-from catchment.settings import Home, Policy, RetryPolicy
+from catchment.model import Change, Checkpoint, Priority, RawContent
+from catchment.settings import FullPath, Home, Policy, RetryPolicy, SourceSettings
 from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class
 from connectors.github.git import code_listing
 from connectors.imap import account_listing
+from connectors.listing import Entry, Listing
+from connectors.pushed import Pushed, PushedSettings
 from connectors.web import web_listing
 from tests.connectors.github.git_host import hosting
 from tests.connectors.github.proxy import Proxy
@@ -93,6 +96,56 @@ def vault(root: Path) -> Source:
     _fill(root)
     (root / ".obsidian").mkdir()
     return Source(partial(_made, "obsidian", root=root), partial(_change, root))
+
+
+@pytest.fixture
+def pushed(tmp_path: Path) -> Source:
+    """The folder of its documents is no part of the home that is put back: it is the source."""
+    root = Home(tmp_path / "pushing").pushed / "papers"
+
+    def push(name: str, text: str) -> None:
+        pushed_files.put(root, name, RawContent(text.encode(), f"{name}.md"))
+
+    def change() -> None:
+        push("new", "# new\n")
+        push("n1", "# edited\n")
+        pushed_files.remove(root, "n2")
+
+    root.mkdir(parents=True)
+    for number in range(8):
+        push(f"n{number}", f"# n{number}\n")
+    return Source(partial(_pushed_in, root), change)
+
+
+def _pushed_in(root: Path) -> Connector:
+    settings = PushedSettings(folder=root.name)
+    return Pushed(settings.model_copy(update={"root": root}))
+
+
+@pytest.fixture
+def packaged(root: Path) -> Source:
+    """A source of a connector as a package brings it."""
+    _fill(root)
+    return Source(lambda: ListedFiles(TextsSettings(root=root)), partial(_change, root))
+
+
+class TextsSettings(SourceSettings):
+    """Settings of a source of listed files."""
+
+    identity: ClassVar[tuple[str, ...]] = ("root",)
+    root: FullPath
+
+
+class ListedFiles(Listing):
+    """Lists files with an identity, so that they can move."""
+
+    kind = "texts"
+    settings = TextsSettings
+
+    def entries(self) -> Iterator[Entry]:
+        for file in sorted(self.configured.root.rglob("*.md")):
+            name, content = str(file.relative_to(self.configured.root)), file.read_bytes()
+            yield Entry(name, content, identity=f"{file.stat().st_ino} {content!r}")
 
 
 def _repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Repository, Callable[[], object]]:
@@ -312,7 +365,7 @@ def _check(source: Source, folder: Path, most: int | None) -> None:
                 assert tested.library() == expected, f"{what} of {copy.name}"
 
 
-_QUICK = ("folder", "web")
+_QUICK = ("folder", "pushed", "packaged", "web")
 _KINDS = (*_QUICK, "clone", "vault", "discussions", "remote", "mail")
 _FULL = {"web": pytest.mark.long, "remote": pytest.mark.long}  # half a minute each
 _CASES = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from catchment.contracts import Connector
 from catchment.ledger import Ledger, Source
 from catchment.model import Priority
 from catchment.settings import Home, Policy
@@ -17,6 +18,8 @@ from tests.documents import document_named
 class Papers:
     """A source folder and the operations on it."""
 
+    kind = "local_files"
+
     def __init__(self, home: Home, folder: Path) -> None:
         self.home = home
         self.folder = folder
@@ -25,12 +28,12 @@ class Papers:
         self.settings: dict[str, object] = {}
 
     @property
-    def connector(self) -> LocalFiles:
+    def connector(self) -> Connector:
         return LocalFiles(LocalFilesSettings.model_validate({"root": self.folder} | self.settings))
 
     @property
     def source(self) -> Source:
-        return self.ledger.sources.put("papers", "local_files", Priority.NORMAL)
+        return self.ledger.sources.put("papers", self.kind, Priority.NORMAL)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -274,7 +274,7 @@ def test_odd_number_in_an_address_fails_no_page(home: Home, client: TestClient, 
     assert len(tried) > 10
     for path in tried:
         address = re.sub(r"\{[a-z]+:number\}", value, path)
-        assert answers(client, address) == 404, address
+        assert answers(client, address) in (404, 405), address
     page = next(path for path in tried if path.startswith("/incidents"))
     assert answers(client, "/count", view=re.sub(r"\{.*\}", value, page)) == 200
     assert answers(client, "/api/v1/events", view=re.sub(r"\{.*\}", value, page)) == 404
@@ -306,7 +306,7 @@ def test_odd_view_has_tabs(client: TestClient, view: str) -> None:
 def test_page_of_a_busy_process_says_so(home: Home, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.warm_library._WAITING", 0)
     for path in (*routes(home)[0], *routes(home)[1]):
-        if path.removeprefix("/api/v1") in (*STREAMS, "/live", "/ready", "/openapi.json"):
+        if path.removeprefix("/api/v1") in (*STREAMS, "/live", "/ready", "/openapi.json", "/documents/{key}/state"):
             continue
         for address in addresses(home, path)[:2]:
             for part in ("", "?part=main"):
