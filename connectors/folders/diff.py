@@ -26,7 +26,7 @@ from connectors.folders.file import (
     to_locator,
 )
 from connectors.folders.file_diff import UNCHANGED_PER_CHECKPOINT, FileComparison
-from connectors.folders.scan import Lister, Listing, ScannedFolder, Stamp, stamp
+from connectors.folders.scan import FolderListing, Lister, ScannedFolder, Stamp, stamp
 from connectors.folders.tree import FolderTree
 
 _CHANGES_PER_CHECKPOINT = 1_000
@@ -160,7 +160,7 @@ class Comparison:
         """Return the folders where the listing starts, in reverse order."""
         return [self._lister.top(self._tree.rules)]
 
-    def _subfolders(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
+    def _subfolders(self, folder: ScannedFolder, listing: FolderListing) -> list[ScannedFolder]:
         """Return the subfolders to list, in reverse order."""
         return [folder.enter(name, listing) for name in reversed(listing.folders)]
 
@@ -170,7 +170,7 @@ class Comparison:
 
     # ── comparing one folder ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _compare(self, folder: ScannedFolder, listing: Listing) -> Iterator[Change]:
+    def _compare(self, folder: ScannedFolder, listing: FolderListing) -> Iterator[Change]:
         digest = self._digest(folder, listing)
         key = mark_key(folder.container)
         if self._marks.get(key) == digest and not self._deep:
@@ -218,7 +218,7 @@ class Comparison:
         if self._decides:
             self._new_marks[key] = digest
 
-    def _digest(self, folder: ScannedFolder, listing: Listing) -> str:
+    def _digest(self, folder: ScannedFolder, listing: FolderListing) -> str:
         digest = listing.digest(self._tree.max_bytes)
         if listing.device not in self._has_change_times:
             self._has_change_times[listing.device] = has_change_times(folder.path)
@@ -233,7 +233,11 @@ class Comparison:
         return self._deep or _week(self._marks.get(key, "")) != _week(digest)
 
     def _missing_files(
-        self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], missing: Iterable[str]
+        self,
+        folder: ScannedFolder,
+        listing: FolderListing,
+        known_items: Mapping[str, KnownItem],
+        missing: Iterable[str],
     ) -> Iterator[Change]:
         """Report known items that are no longer listed: deleted, or excluded since the rules changed."""
         if not self._decides:
@@ -265,7 +269,7 @@ class Comparison:
             yield Failure(Item(key, container, f"{_UNREADABLE}.{error.errno}"), failure)
             self._new_marks[key] = mark
 
-    def _is_unmounted(self, folder: ScannedFolder, listing: Listing) -> bool:
+    def _is_unmounted(self, folder: ScannedFolder, listing: FolderListing) -> bool:
         """Return whether a former mount point is now an empty folder on the parent's device."""
         was_mounted = self._was_mounted(mark_key(folder.container))
         return was_mounted and listing.is_empty and folder.device == listing.device
@@ -337,7 +341,7 @@ def _stamp_now(folder: ScannedFolder) -> Stamp | None:
     return stamp(status)
 
 
-def _is_mounted(folder: ScannedFolder, listing: Listing) -> bool:
+def _is_mounted(folder: ScannedFolder, listing: FolderListing) -> bool:
     """Return whether a folder is on another device than its parent."""
     return folder.device not in (None, listing.device)
 

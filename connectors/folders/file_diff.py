@@ -10,7 +10,7 @@ from catchment.content.parts.containers import kind_of_container
 from catchment.errors import ItemError, SkipReason, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, Upsert
 from connectors.folders.file import FileEntry, identity, item_error, opened, sha256, to_locator
-from connectors.folders.scan import Listing, ScannedFolder
+from connectors.folders.scan import FolderListing, ScannedFolder
 from connectors.folders.tree import FolderTree
 
 UNCHANGED_PER_CHECKPOINT = 100
@@ -29,7 +29,7 @@ class FileComparison:
         self._compared = 0
 
     def compare(
-        self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], *, deep: bool
+        self, folder: ScannedFolder, listing: FolderListing, known_items: Mapping[str, KnownItem], *, deep: bool
     ) -> Iterator[Change]:
         """Yield the changes of the listed files. `deep`: also compare the contents of files that look unchanged."""
         container = folder.container

@@ -9,7 +9,7 @@ from functools import cached_property
 from catchment.contracts import Known
 from catchment.model import Change
 from connectors.folders.diff import EXCLUDED, Comparison, mark_key
-from connectors.folders.scan import Listing, ScannedFolder
+from connectors.folders.scan import FolderListing, ScannedFolder
 from connectors.folders.tree import FolderTree
 
 
@@ -42,7 +42,7 @@ class PathComparison(Comparison):
                 return folder
         return top
 
-    def _subfolders(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
+    def _subfolders(self, folder: ScannedFolder, listing: FolderListing) -> list[ScannedFolder]:
         below = super()._subfolders(folder, listing)
         self._removed |= self._children[folder.container] - {subfolder.container for subfolder in below}
         if folder.container not in self._without_subfolders:

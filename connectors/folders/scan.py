@@ -38,13 +38,13 @@ class ScannedFolder(NamedTuple):
         """Return the path of an entry relative to the root."""
         return f"{self.relative}/{name}" if self.relative else name
 
-    def enter(self, name: str, listing: Listing) -> ScannedFolder:
+    def enter(self, name: str, listing: FolderListing) -> ScannedFolder:
         """Return a subfolder, given the listing of this folder."""
         return ScannedFolder(f"{self.path}/{name}", self.child(name), listing.layer, listing.device)
 
 
 @dataclass(slots=True)
-class Listing:
+class FolderListing:
     """The entries of one folder.
 
     `files` are the selected files, sorted, as plain tuples with the fields of `FileEntry`. `stat_errors` are files whose
@@ -119,7 +119,7 @@ class Lister:
             folder = ScannedFolder(path, inner, layer, device)
         return folder
 
-    def list(self, folder: ScannedFolder) -> Listing:
+    def list(self, folder: ScannedFolder) -> FolderListing:
         """List a folder, with one stat call for each file. Raises OSError if it or its ignore file cannot be read.
 
         So does a folder whose files would have the addresses of those inside of an archive beside it.
@@ -132,7 +132,7 @@ class Lister:
         try:
             layer = folder.above.enter(folder.relative, folder.path)
             status = os.fstat(handle)
-            listing = Listing(layer, status.st_dev, stamp(status))
+            listing = FolderListing(layer, status.st_dev, stamp(status))
             if until_tick(status.st_mtime_ns, status.st_ctime_ns):
                 listing.stamp = None
             self._scan(folder, listing, handle)
@@ -145,7 +145,7 @@ class Lister:
         listing.folders.sort()
         return listing
 
-    def _scan(self, folder: ScannedFolder, listing: Listing, handle: int) -> None:
+    def _scan(self, folder: ScannedFolder, listing: FolderListing, handle: int) -> None:
         layer, append = listing.layer, listing.files.append
         has_patterns = layer.has_patterns
         with os.scandir(handle) as entries:
@@ -166,7 +166,7 @@ class Lister:
                     continue
                 append((name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode))
 
-    def _add_folder(self, folder: ScannedFolder, listing: Listing, name: str) -> None:
+    def _add_folder(self, folder: ScannedFolder, listing: FolderListing, name: str) -> None:
         is_read = listing.layer.why_not(folder.child(name), folder=True) is None
         if is_read and not self._is_home(f"{folder.path}/{name}"):
             listing.folders.append(name)
@@ -177,7 +177,7 @@ class Lister:
         """Return whether the path is CATCHMENT_HOME: reading it would change it, endlessly."""
         return bool(self._home) and (os.path.realpath(path) if self._follow else path) == self._home
 
-    def _follow_links(self, folder: ScannedFolder, listing: Listing) -> None:
+    def _follow_links(self, folder: ScannedFolder, listing: FolderListing) -> None:
         """Replace links by their targets if these are inside the root and do not form a cycle."""
         files = []
         for file in listing.files:

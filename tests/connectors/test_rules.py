@@ -15,7 +15,7 @@ from catchment.contracts import Known
 from catchment.errors import FailureClass, SkipReason, SourceUnavailable
 from catchment.model import Change, Tombstone
 from connectors.folders.ignore import IgnoreRules
-from connectors.folders.scan import Lister, Listing, ScannedFolder
+from connectors.folders.scan import FolderListing, Lister, ScannedFolder
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -348,7 +348,7 @@ def disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder `src`, treated as a mount point while it contains anything."""
     src, listed = tree / "src", Lister.list
 
-    def list_there(lister: Lister, folder: ScannedFolder) -> Listing:
+    def list_there(lister: Lister, folder: ScannedFolder) -> FolderListing:
         listing = listed(lister, folder)
         if Path(folder.path).is_relative_to(src) and any(src.iterdir()):
             listing.device += 1

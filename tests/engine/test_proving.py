@@ -12,7 +12,7 @@ from catchment.errors import TryAgain
 from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from catchment.sync.prove import Flaw, Proven
-from connectors.folders.scan import Lister, Listing, ScannedFolder
+from connectors.folders.scan import FolderListing, Lister, ScannedFolder
 from connectors.local_files import LocalFiles
 from tests.documents import document_named
 from tests.engine.papers import Papers
@@ -255,7 +255,7 @@ def test_unreadable_folder_is_unknown_in_every_proof(
     papers.sync()
     listed = Lister.list
 
-    def denied(lister: Lister, folder: ScannedFolder) -> Listing:
+    def denied(lister: Lister, folder: ScannedFolder) -> FolderListing:
         if folder.container == "sub":
             raise error
         return listed(lister, folder)

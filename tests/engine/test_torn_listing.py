@@ -10,7 +10,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from connectors.folders import diff
-from connectors.folders.scan import Lister, Listing, ScannedFolder
+from connectors.folders.scan import FolderListing, Lister, ScannedFolder
 from tests.engine.whole import Engine, Shelf
 
 Act = Callable[[Path], object]
@@ -90,7 +90,7 @@ class Tree:
         self._script: Script = {}
         listed = Lister.list
 
-        def list_and_disturb(lister: Lister, folder: ScannedFolder) -> Listing:
+        def list_and_disturb(lister: Lister, folder: ScannedFolder) -> FolderListing:
             listing = listed(lister, folder)
             if act := self._script.pop(folder.container, None):
                 act(self.root)
@@ -198,7 +198,7 @@ def test_file_that_outruns_the_listing_is_not_deleted(tree: Tree, monkeypatch: p
     (tree.root / "f0/a.md").rename(tree.root / "f3/fleeing.md")
     listed = Lister.list
 
-    def list_after_it_fled(lister: Lister, folder: ScannedFolder) -> Listing:
+    def list_after_it_fled(lister: Lister, folder: ScannedFolder) -> FolderListing:
         if (here := Path(folder.path) / "fleeing.md").exists():
             here.rename(tree.root / ("f2" if folder.container == "f3" else "f3") / "fleeing.md")
         return listed(lister, folder)

@@ -12,7 +12,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from connectors.folders import diff, file_diff
-from connectors.folders.scan import Lister, Listing, ScannedFolder
+from connectors.folders.scan import FolderListing, Lister, ScannedFolder
 from tests.engine.disk import Disk
 from tests.engine.whole import Disturbance, Engine
 
@@ -87,7 +87,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         monkeypatch.setattr(module, "UNCHANGED_PER_CHECKPOINT", 1)
     list_it = Lister.list
 
-    def list_or_refuse(lister: Lister, folder: ScannedFolder) -> Listing:
+    def list_or_refuse(lister: Lister, folder: ScannedFolder) -> FolderListing:
         if folder.relative in REFUSED:
             raise PermissionError(errno.EACCES, "may not be read")
         return list_it(lister, folder)

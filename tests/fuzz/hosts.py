@@ -26,7 +26,7 @@ from catchment.pacing.bucket import TOKEN
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.models import Refusal
 from connectors.github.api.api_client import ApiClient
-from connectors.github.api.entries import Entry, EntryKind, parse_locator
+from connectors.github.api.entries import ApiEntry, EntryKind, parse_locator
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
 from connectors.github.git.file_selection import Attributes, FileRules
@@ -359,7 +359,7 @@ def _entry(kind: EntryKind) -> Callable[[bytes], None]:
     return check
 
 
-def _holds(entry: Entry) -> None:
+def _holds(entry: ApiEntry) -> None:
     item = entry.item
     storable(
         (item.locator, item.container, item.version, item.identity, entry.title, item.modified, dict(item.attributes))

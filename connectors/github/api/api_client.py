@@ -19,7 +19,7 @@ from catchment.errors import AccessDenied, LoginFailed, SourceUnavailable, Vanis
 from catchment.pacing import Pace, Transfer, read_headers
 from catchment.runtime.addresses import is_local
 from catchment.runtime.secret_references import resolve
-from connectors.github.api.entries import PARSERS, Entry, EntryKind
+from connectors.github.api.entries import PARSERS, ApiEntry, EntryKind
 from connectors.github.api.errors import (
     ConnectionLost,
     OversizedResponse,
@@ -103,7 +103,7 @@ class ApiClient:
             yield self.entries(response)
             next_url = response.next
 
-    def parse(self, kind: EntryKind, repository: str, data: Iterable[Any]) -> list[Entry]:
+    def parse(self, kind: EntryKind, repository: str, data: Iterable[Any]) -> list[ApiEntry]:
         """Parse entries of a repository. Raises SourceUnavailable if they are malformed."""
         try:
             return [PARSERS[kind](repository, entry) for entry in data]

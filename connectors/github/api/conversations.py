@@ -17,7 +17,7 @@ from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, StillChanging, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Tombstone, Upsert
 from connectors.github.api.api_client import PAGE, ApiClient
-from connectors.github.api.entries import Entry, EntryKind, EntryRef, parse_locator
+from connectors.github.api.entries import ApiEntry, EntryKind, EntryRef, parse_locator
 from connectors.github.api.entry_cache import EntryCache
 from connectors.github.api.errors import FeatureDisabled, OversizedResponse
 from connectors.github.api.feed import Feed, FeedMark, Page
@@ -188,7 +188,7 @@ class Conversations:
 
     # Fetching
 
-    def _fetch(self, ref: EntryRef, item: Item) -> Entry:
+    def _fetch(self, ref: EntryRef, item: Item) -> ApiEntry:
         """Read an entry again; together with the following page if several of its kind are expected."""
         feed = Feed(self._client, self._repository, ref.kind, FeedMark())
         expected: Counter[EntryKind] = getattr(self._local, "expected", None) or Counter()
@@ -225,7 +225,7 @@ class Conversations:
     def _container(self, part: str) -> str:
         return f"{self._repository}/{part}"
 
-    def _is_wanted(self, entry: Entry) -> bool:
+    def _is_wanted(self, entry: ApiEntry) -> bool:
         return entry.item.container.rpartition("/")[2] in self._wanted
 
 

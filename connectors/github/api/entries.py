@@ -47,7 +47,7 @@ class EntryKind(StrEnum):
         return self.value or "thread"
 
 
-class Entry(NamedTuple):
+class ApiEntry(NamedTuple):
     """An entry of the API: its item and text. `updated` is the time as written by the API."""
 
     item: Item
@@ -96,7 +96,7 @@ def parse_locator(locator: str) -> EntryRef:
     return EntryRef(repository, EntryKind(kind), int(number), name)
 
 
-def conversation(repository: str, fields: Mapping[str, Any]) -> Entry:
+def conversation(repository: str, fields: Mapping[str, Any]) -> ApiEntry:
     """Convert an issue or pull request."""
     is_pull = "pull_request" in fields
     title = _line(fields.get("title"))
@@ -115,7 +115,7 @@ def conversation(repository: str, fields: Mapping[str, Any]) -> Entry:
     return entry._replace(comments=int(fields.get("comments") or 0))
 
 
-def comment(repository: str, fields: Mapping[str, Any]) -> Entry:
+def comment(repository: str, fields: Mapping[str, Any]) -> ApiEntry:
     """Convert a comment on an issue or pull request."""
     url = str(fields.get("html_url"))
     number = _number(url, str(fields.get("issue_url")))
@@ -126,7 +126,7 @@ def comment(repository: str, fields: Mapping[str, Any]) -> Entry:
     return _entry(ref, container, fields, text, title, {}, {"kind": "comment", "number": number})
 
 
-def review(repository: str, fields: Mapping[str, Any]) -> Entry:
+def review(repository: str, fields: Mapping[str, Any]) -> ApiEntry:
     """Convert a comment on a line of a pull request."""
     number = _number(str(fields.get("pull_request_url")), str(fields.get("html_url")))
     ref = EntryRef(repository, EntryKind.REVIEW, number, str(_checked_number(fields["id"])))
@@ -136,7 +136,7 @@ def review(repository: str, fields: Mapping[str, Any]) -> Entry:
     return _entry(ref, f"{repository}/{_PULLS}", fields, text, title, {}, {"kind": "review", "number": number})
 
 
-def release(repository: str, fields: Mapping[str, Any]) -> Entry:
+def release(repository: str, fields: Mapping[str, Any]) -> ApiEntry:
     """Convert a release; its files are listed by name."""
     tag = _line(fields.get("tag_name"))
     ref = EntryRef(
@@ -174,7 +174,7 @@ def _zoned(text: str) -> datetime:
     return moment
 
 
-PARSERS: Mapping[EntryKind, Callable[[str, Mapping[str, Any]], Entry]] = {
+PARSERS: Mapping[EntryKind, Callable[[str, Mapping[str, Any]], ApiEntry]] = {
     EntryKind.CONVERSATION: conversation,
     EntryKind.COMMENT: comment,
     EntryKind.REVIEW: review,
@@ -190,7 +190,7 @@ def _entry(
     title: str,
     attributes: Mapping[str, Any],
     metadata: Mapping[str, Any],
-) -> Entry:
+) -> ApiEntry:
     data = text.encode("utf-8", "replace")
     version = hashlib.sha256(data).hexdigest()[:16]
     updated = str(fields.get("updated_at") or fields.get("published_at") or fields.get("created_at"))
@@ -204,7 +204,7 @@ def _entry(
         parse_time(updated),
         attributes,
     )
-    return Entry(
+    return ApiEntry(
         item, data, title, updated, {**metadata, "repository": ref.repository, "url": _line(fields.get("html_url"))}
     )
 

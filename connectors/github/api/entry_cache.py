@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from connectors.github.api.entries import Entry
+from connectors.github.api.entries import ApiEntry
 
 _MAX_BYTES = 32_000_000
 _OVERHEAD = 1_000
@@ -15,10 +15,10 @@ class EntryCache:
     """Entries by locator; the oldest are dropped when the cache exceeds its size. Thread-safe."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ApiEntry] = {}
         self._lock = threading.Lock()
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[ApiEntry]) -> None:
         """Add entries."""
         with self._lock:
             for entry in entries:
@@ -28,7 +28,7 @@ class EntryCache:
             while excess > 0:
                 excess -= _size(self._entries.pop(next(iter(self._entries))))
 
-    def pop(self, locator: str) -> Entry | None:
+    def pop(self, locator: str) -> ApiEntry | None:
         """Remove and return an entry; None if it is not cached."""
         with self._lock:
             return self._entries.pop(locator, None)
@@ -39,5 +39,5 @@ class EntryCache:
             self._entries.clear()
 
 
-def _size(entry: Entry) -> int:
+def _size(entry: ApiEntry) -> int:
     return len(entry.text) + _OVERHEAD

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from connectors.github.api.api_client import PAGE, ApiClient, ApiResponse
-from connectors.github.api.entries import Entry, EntryKind, parse_time
+from connectors.github.api.entries import ApiEntry, EntryKind, parse_time
 
 _OVERLAP = timedelta(seconds=60)
 """Period before a mark that is read again: the clocks of a host's machines differ, and changes may appear late."""
@@ -55,7 +55,7 @@ class FeedMark:
         except (ValueError, TypeError, AttributeError, RecursionError):
             return cls()
 
-    def after(self, page: list[Entry]) -> FeedMark:
+    def after(self, page: list[ApiEntry]) -> FeedMark:
         """Return the mark in the middle of a listing, after this page."""
         newest = max([self.newest, *(entry.updated for entry in page)])
         since = _earlier(newest)
@@ -67,8 +67,8 @@ class FeedMark:
 class Page(NamedTuple):
     """A part of a listing: its entries, the new ones among them, and the mark after them."""
 
-    entries: list[Entry]
-    new: list[Entry]
+    entries: list[ApiEntry]
+    new: list[ApiEntry]
     mark: FeedMark
 
 
@@ -128,29 +128,29 @@ class Feed:
         response = self._client.get(f"/repos/{self._repository}/{_PATHS[self.kind]}per_page=1")
         return len(self._client.entries(response)) if response.next is None else response.last
 
-    def between(self, since: datetime, until: datetime) -> Iterator[list[Entry]]:
+    def between(self, since: datetime, until: datetime) -> Iterator[list[ApiEntry]]:
         """Yield the entries last changed in this period, in pages; entries may be repeated."""
         for entries in self._pages_since(_text(since)):
             yield [entry for entry in entries if entry.is_between(since, until)]
             if any(entry.updated >= _text(until) for entry in entries):
                 return
 
-    def since(self, time: datetime) -> list[Entry]:
+    def since(self, time: datetime) -> list[ApiEntry]:
         """Return one page of entries changed at or after this time."""
         return self._read(self._client.get(self._address("asc", _text(time - timedelta(seconds=1)))))
 
-    def fetch(self, number: str) -> Entry:
+    def fetch(self, number: str) -> ApiEntry:
         """Return an issue by number, or a comment by id. Raises Vanished."""
         path = _PATHS[self.kind].partition("?")[0]
         data = self._client.get(f"/repos/{self._repository}/{path}/{number}").data
         return self._client.parse(self.kind, self._repository, [data])[0]
 
-    def comments_on(self, number: int) -> Iterator[Entry]:
+    def comments_on(self, number: int) -> Iterator[ApiEntry]:
         """Yield the comments on one issue."""
         for page in self._client.pages(f"/repos/{self._repository}/issues/{number}/comments?per_page={PAGE}"):
             yield from self._client.parse(EntryKind.COMMENT, self._repository, page)
 
-    def _pages_since(self, since: str) -> Iterator[list[Entry]]:
+    def _pages_since(self, since: str) -> Iterator[list[ApiEntry]]:
         """Yield pages, oldest change first. Within one minute, follow the links: it may fill several pages."""
         next_url: str | None = self._address("asc", since)
         while next_url is not None:
@@ -162,7 +162,7 @@ class Feed:
             if next_url is not None and later > since:
                 since, next_url = later, self._address("asc", later)
 
-    def _read(self, response: ApiResponse) -> list[Entry]:
+    def _read(self, response: ApiResponse) -> list[ApiEntry]:
         return self._client.parse(self.kind, self._repository, self._client.entries(response))
 
     def _address(self, direction: str, since: str = "") -> str:

@@ -10,7 +10,7 @@ from catchment.contracts import Known
 from catchment.errors import AccessDenied, SkipReason, StillChanging, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Skip, Tombstone, Upsert
 from connectors.github.api.api_client import PAGE, ApiClient
-from connectors.github.api.entries import Entry, EntryKind
+from connectors.github.api.entries import ApiEntry, EntryKind
 from connectors.github.api.entry_cache import EntryCache
 
 
@@ -82,15 +82,15 @@ class Releases:
         )
         yield Checkpoint({self._mark: newest.etag or ""})
 
-    def _report(self, releases: Iterable[Entry]) -> Iterator[Change]:
+    def _report(self, releases: Iterable[ApiEntry]) -> Iterator[Change]:
         oldest_first = list(releases)[::-1]
         self._cache.add(oldest_first)
         for entry in oldest_first:
             is_draft = entry.metadata["draft"]
             yield Skip(entry.item, SkipReason.EXCLUDED) if is_draft else Upsert(entry.item)
 
-    def _by_locator(self, pages: Iterable[Sequence[Any]]) -> dict[str, Entry]:
+    def _by_locator(self, pages: Iterable[Sequence[Any]]) -> dict[str, ApiEntry]:
         return {entry.item.locator: entry for page in pages for entry in self._read(page)}
 
-    def _read(self, page: Sequence[Any]) -> list[Entry]:
+    def _read(self, page: Sequence[Any]) -> list[ApiEntry]:
         return self._client.parse(EntryKind.RELEASE, self._repository, page)
