@@ -1,31 +1,56 @@
-"""Bases for connectors of everyday size: a subclass lists its entries and reads one; the contract is kept here.
+"""Bases for connectors of everyday size: a subclass lists its entries and reads them; the contract is kept here.
 
-`Listing` compares entries with the known items, and gives checkpoints, tombstones and exact versions. `HostListing` adds
-requests to one host, at its pace.
+`Listing` compares entries with the known items, and gives tombstones, moves and exact versions. `HostListing` adds requests to
+one host, at its pace.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from pydantic import AfterValidator
 
 from catchment.contracts import Known, Parse, parse_here
-from catchment.errors import AccessDenied, LoginFailed, RateLimited, SourceUnavailable, StillChanging, Vanished
+from catchment.errors import (
+    AccessDenied,
+    FailureClass,
+    ItemError,
+    LoginFailed,
+    RateLimited,
+    ResourceExhausted,
+    SourceInvalid,
+    SourceUnavailable,
+    StillChanging,
+    Vanished,
+)
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone, Upsert
 from catchment.pacing import HostLimits, Pace, read_headers
-from catchment.runtime.addresses import is_local
+from catchment.runtime.addresses import host_of, is_local
 from catchment.settings import Policy, SourceSettings
 
 if TYPE_CHECKING:
     import httpx
 
-_PER_CHECKPOINT = 2_000
-_MOST_BYTES = 64_000_000
-_SECONDS = 60.0
+_AT_ONCE = 50
+_SILENCE_SECONDS, _SECONDS = 60.0, 600.0
+
+
+def _address(address: str) -> str:
+    if host_of(address) is None or urlsplit(address).scheme not in ("https", "http") or "@" in urlsplit(address).netloc:
+        raise ValueError("not a web address without a login; write it as https://example.org/path")
+    if address.startswith("http:") and not is_local(address):
+        raise ValueError("http is only for a server on this machine; use https://")
+    return address
+
+
+HostAddress = Annotated[str, AfterValidator(_address)]
+"""The type of the setting `address` of a `HostListing`."""
 
 
 class Entry(NamedTuple):
@@ -51,16 +76,15 @@ class Entry(NamedTuple):
 
     @property
     def item(self) -> Item:
-        """The item for the ledger."""
-        if self.content is None:
-            return Item(self.name, "", self.version, self.identity, modified=self.modified)
-        facts = f"{self.title}\0{sorted(self.metadata.items())}\0".encode(errors="surrogatepass")
-        version = hashlib.sha256(facts + self.content).hexdigest()
-        return Item(self.name, "", version, self.identity, len(self.content), self.modified)
+        """The item for the ledger. All that its document has is part of the version."""
+        facts = repr((self.version, self.title, self.modified, sorted(self.metadata.items()))).encode()
+        version = hashlib.sha256(facts + (self.content or b"")).hexdigest()
+        size = None if self.content is None else len(self.content)
+        return Item(self.name, "", version, self.identity, size, self.modified)
 
 
 class Listing:
-    """A connector that lists all of its source each time. Subclasses define `kind`, `settings` and `entries`."""
+    """A connector that lists all of its source each time. Subclasses define `kind`, `manifest`, `settings` and `entries`."""
 
     kind: ClassVar[str]
     settings: ClassVar[type[SourceSettings]]
@@ -70,12 +94,13 @@ class Listing:
     def __init__(self, settings: Any) -> None:
         self.configured = settings
         self.parse: Parse = parse_here
-        self._listed: dict[str, Entry] = {}
+        self._lock = threading.RLock()
+        self._listed: dict[str, Entry] | None = None
 
     def entries(self) -> Iterable[Entry]:
         """Yield everything that the source has. Bytes of strangers are parsed by a function in `self.parse`.
 
-        Raises SourceUnavailable, LoginFailed or SourceInvalid, with a remedy.
+        Raises SourceUnavailable, LoginFailed or SourceInvalid, with a remedy. An ItemError becomes one of them.
         """
         raise NotImplementedError
 
@@ -88,31 +113,24 @@ class Listing:
         return self.kind
 
     def probe(self) -> str:
-        number = sum(1 for _ in self.entries())
+        number = len(self._list())
         return f"{number:,} {'entry' if number == 1 else 'entries'}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         del deep  # a version tells of every change
         yield Root({"": self.place()})
-        before, self._listed = dict(known.within("")), {}
-        for number, entry in enumerate(self.entries(), 1):
-            old, item = before.pop(entry.name, None), entry.item
-            if entry.name in self._listed:
-                continue
-            self._listed[entry.name] = entry
+        before, listed = known.within(""), self._list()
+        yield from (Tombstone(name) for name in before if name not in listed)
+        for item in (entry.item for entry in listed.values()):
+            old = before.get(item.locator)
             if old is None or (old.version, old.identity) != (item.version, item.identity):
                 yield Upsert(item)
-            if number % _PER_CHECKPOINT == 0:
-                yield Checkpoint()
-        yield from map(Tombstone, before)
         yield Checkpoint()
 
     def fetch(self, item: Item) -> RawContent:
-        entry = self._listed.get(item.locator)
-        if entry is None or entry.item.version != item.version:
-            self._listed = {entry.name: entry for entry in self.entries()}
-            entry = self._listed.get(item.locator)
-        if entry is None:
+        with self._lock:
+            listed = self._list() if self._listed is None else self._listed
+        if (entry := listed.get(item.locator)) is None:
             raise Vanished("no longer in its source; the next sync deletes it")
         if entry.item.version != item.version:
             raise StillChanging("changed since it was listed; the next sync reads it")
@@ -125,10 +143,19 @@ class Listing:
 
     def close(self) -> None:
         """Forget what was listed."""
-        self._listed = {}
+        self._listed = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_listed": {}, "parse": parse_here}
+    def _list(self) -> dict[str, Entry]:
+        with self._lock:
+            try:
+                self._listed = {entry.name: entry for entry in self.entries()}
+            except ItemError as error:
+                is_lasting = error.failure_class is FailureClass.PERMANENT
+                raise (SourceInvalid if is_lasting else SourceUnavailable)(f"cannot be listed: {error}") from None
+            return self._listed
+
+    def __reduce__(self) -> tuple[type[Listing], tuple[Any]]:
+        return type(self), (self.configured,)
 
 
 class HostListing(Listing):
@@ -137,8 +164,8 @@ class HostListing(Listing):
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
         self.pace = Pace()
-        self._lock = threading.Lock()
         self._http: httpx.Client | None = None
+        self._local = threading.local()
 
     @property
     def address(self) -> str:
@@ -150,59 +177,71 @@ class HostListing(Listing):
         return {}
 
     def limits(self) -> HostLimits:
-        return HostLimits(urlsplit(self.address).netloc.rpartition("@")[2])
+        return HostLimits(urlsplit(self.address).netloc)
 
     def ask(self, address: str, method: str = "GET", body: bytes | None = None, **headers: str) -> bytes:
         """Return the content at an address of the host.
 
-        Raises Vanished or AccessDenied for this address, RateLimited, LoginFailed or SourceUnavailable for the host.
+        Raises Vanished, AccessDenied or ResourceExhausted for this address, RateLimited, LoginFailed or SourceUnavailable for
+        the host.
         """
         import httpx
 
         from connectors.tls import certificate_error
 
-        host, content = self.limits().host, bytearray()
-        if urlsplit(address)[:2] != urlsplit(self.address)[:2]:
+        host, content, end = self.limits().host, bytearray(), time.monotonic() + _SECONDS
+        limit = self.configured.policy(self.policy).limits.max_bytes
+        if not f"{address}/".startswith(urljoin(self.address, "/")):
             raise SourceUnavailable(f"{host}: refers to another host; correct the address")
         with self.pace.transfer() as transfer:
             try:
                 with self._client().stream(method, address, content=body, headers=headers) as response:
+                    status = response.status_code
                     transfer.report(report := read_headers(response.headers))
                     for part in response.iter_bytes():
                         content += part
-                        if len(content) > _MOST_BYTES:
-                            raise SourceUnavailable(f"{host}: an answer is larger than {_MOST_BYTES:,} bytes")
-                status = response.status_code
+                        if len(content) > limit:
+                            break
+                        if time.monotonic() > end:
+                            raise SourceUnavailable(f"{host}: no whole answer in {_SECONDS:.0f} s; try again later")
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 reason = certificate_error(error) or type(error).__name__
                 raise SourceUnavailable(f"{host}: no answer ({reason}); check address and network") from None
             if status == 401:
                 raise LoginFailed(f"{host}: login refused; correct it")
-            if status in (429, 503):
+            if status == 429 or (status == 503 and report.retry_after is not None):
                 raise RateLimited(host, report.retry_after)
             if status not in (*range(200, 300), 403, 404, 410):
-                raise SourceUnavailable(f"{host}: HTTP status {status}; check the address")
+                raise SourceUnavailable(f"{host}: HTTP status {status}; check the address", report.retry_after)
         if status in (404, 410):
-            raise Vanished("no longer at its host; the next sync checks")
+            raise Vanished(f"{host}: not found; the next sync checks, or correct the address")
         if status == 403:
             raise AccessDenied(f"{host}: not permitted; ask for access")
+        if len(content) > limit:
+            raise ResourceExhausted(f"{host}: an answer is larger than {limit:,} bytes; raise limits.max_mb")
         return bytes(content)
 
-    def _client(self) -> httpx.Client:
-        import httpx
+    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes]:
+        """Return the contents by name that one request can read, without those gone or changed. In place of `read`."""
+        raise NotImplementedError
 
-        from connectors.tls import authorities
+    def read(self, entry: Entry) -> bytes:
+        """Return the content of an entry, and read the expected next ones ahead with `read_several`."""
+        ahead: dict[str, bytes] = self._local.__dict__.setdefault("ahead", {})
+        if entry.name not in ahead:
+            names = self._local.__dict__.get("expected", [])
+            after = names[names.index(entry.name) + 1 :][: _AT_ONCE - 1] if entry.name in names else []
+            entries = [entry, *(self._listed[name] for name in after if self._listed and name in self._listed)]
+            try:
+                ahead.update(self.read_several(entries))
+            except ItemError:  # of any of them
+                ahead.update(self.read_several([entry]))
+        if entry.name not in ahead:
+            raise StillChanging("gone or changed since it was listed; the next sync checks")
+        return ahead.pop(entry.name)
 
-        with self._lock:
-            if self._http is None:
-                is_secure = self.address.startswith("https:")
-                self._http = httpx.Client(
-                    headers={"User-Agent": "catchment", **self.headers()},
-                    timeout=_SECONDS,
-                    verify=authorities() if is_secure else False,
-                    trust_env=not is_local(self.address),
-                )
-            return self._http
+    def expect(self, items: Sequence[Item]) -> None:
+        self._local.expected, self._local.ahead = [item.locator for item in items], {}
 
     def close(self) -> None:
         super().close()
@@ -211,9 +250,17 @@ class HostListing(Listing):
         if client is not None:
             client.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_lock", "_http", "pace")}
+    def _client(self) -> httpx.Client:
+        import httpx
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.pace, self._lock, self._http = Pace(), threading.Lock(), None
+        from connectors.tls import authorities
+
+        with self._lock:
+            if self._http is None:
+                self._http = httpx.Client(
+                    headers={"User-Agent": "catchment", **self.headers()},
+                    timeout=_SILENCE_SECONDS,
+                    verify=authorities() if self.address.startswith("https:") else False,
+                    trust_env=not is_local(self.address),
+                )
+            return self._http
