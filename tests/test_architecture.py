@@ -439,7 +439,7 @@ def test_no_module_is_there_for_tests_alone() -> None:
     names = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in modules if not path.stem.startswith("__")
     }
-    # Commands are loaded by names without the folder, and flows by the names of their kinds. Packages of others import the base.
+    # Commands are loaded by names without the folder, and flows by the names of their kinds. Other packages import the base.
     started = {
         name
         for name in names
