@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -233,6 +234,15 @@ def test_entries_of_a_file_are_cut_by_their_uid() -> None:
     assert task.title == "Without an ID"
     later = text.replace("20261130T000000Z", "20261201T000000Z")
     assert events(later.encode()) == [series, task]
+
+
+@pytest.mark.parametrize(
+    "line", ["BEGIN:VEVENT\n", "BEGIN:VEVENT\nBEGIN:VTODO\n", "UID:1\n", "END:VTODO\n", "\n", "SUMMARY;a\n"]
+)
+def test_file_that_never_ends_its_entries_takes_no_longer(line: str) -> None:
+    began = time.process_time()
+    assert events(f"BEGIN:VCALENDAR\nBEGIN:VEVENT\n{line * 100_000}END:VCALENDAR".encode()) == []
+    assert time.process_time() - began < 10  # 0.1 s; in quadratic time it would be minutes
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nEND:VEVENT\r\n"])
