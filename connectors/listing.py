@@ -29,7 +29,7 @@ from catchment.errors import (
     StillChanging,
     Vanished,
 )
-from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone, Upsert
+from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone, Upsert, count
 from catchment.pacing import HostLimits, Pace, read_headers
 from catchment.runtime.addresses import host_of, is_local
 from catchment.settings import Policy, SourceSettings
@@ -108,17 +108,12 @@ class Listing:
         """Return the content of an entry that was listed without it. Raises Vanished, or StillChanging for another version."""
         raise NotImplementedError
 
-    def place(self) -> str:
-        """Return an identity of the source: with another one, deletions wait for a decision."""
-        return self.kind
-
     def probe(self) -> str:
-        number = len(self._list())
-        return f"{number:,} {'entry' if number == 1 else 'entries'}"
+        return count(len(self._list()), "entry", "entries")
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         del deep  # a version tells of every change
-        yield Root({"": self.place()})
+        yield Root({"": self.kind})
         before, listed = known.within(""), self._list()
         yield from (Tombstone(name) for name in before if name not in listed)
         for item in (entry.item for entry in listed.values()):
