@@ -97,3 +97,6 @@ def test_installed_packages_sync_their_sources(person: Person, server: CalendarS
         person("consent", "revoke", "dates", "--yes").ok()
         assert person.documents("dates") == {}
         assert PASSWORD not in Path(person.home, "sources.yaml").read_text()
+        logs = [data for name, data in person.files() if name.parts[0] == "logs"]
+        assert logs
+        assert not any(private in data for data in logs for private in (b"/garden", b"varroa", b"sluice", b"weir"))
