@@ -33,14 +33,16 @@ _PART = re.compile(rf"^BEGIN:({_KINDS})\n(?:(?!(?:BEGIN|END):\1\n).*\n)*END:\1\n
 class CalendarSettings(SourceSettings):
     """Settings of a `calendar` source."""
 
-    identity: ClassVar[tuple[str, ...]] = ("address", "user")
+    identity: ClassVar[tuple[str, ...]] = ("address",)
     address: HostAddress = Field(
         title="Address",
         description="Address of an .ics file, or of a calendar or all calendars of a CalDAV server, which ends with /",
     )
     user: str = Field("", title="User", description="Login name, if the address needs a login")
     password: SecretReference | None = Field(
-        None, title="Password", description="Reference to it: env:VARIABLE, file:PATH, keyring:S/U, block:NAME"
+        None,
+        title="Password",
+        description="Reference to the password: env:VARIABLE, file:PATH, keyring:S/U, block:NAME",
     )
     assistants: bool = Field(
         False, title="Assistants", description="Let assistants (`catchment mcp`) search and read these calendars"
