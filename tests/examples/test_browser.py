@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,9 +20,10 @@ import pytest
 from catchment_browser import Browser, BrowserSettings
 
 from catchment.contracts import Connector
-from catchment.errors import BadInput, SourceInvalid, SourceUnavailable
+from catchment.errors import BadInput, SourceError, SourceInvalid, SourceUnavailable
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.examples.example_contract import ExampleContract
+from tests.waiting import until
 
 _FIREFOX = """
 CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url LONGVARCHAR, title LONGVARCHAR, rev_host LONGVARCHAR,
@@ -207,32 +210,30 @@ def pages() -> Iterator[str]:
 
 @pytest.mark.browser
 @pytest.mark.skipif(which("chromium") is None, reason="needs Chromium")
-def test_history_and_bookmarks_of_chromium_are_read(pages: str, tmp_path: Path, ledger: MemoryLedger) -> None:
-    base = [
-        "chromium",
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        f"--user-data-dir={tmp_path}",
-    ]
-    done = subprocess.run(
-        [*base, "--virtual-time-budget=3000", "--dump-dom", f"{pages}/one"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "The weir /one" in done.stdout
+def test_history_and_bookmarks_of_running_chromium_are_read(pages: str, tmp_path: Path) -> None:
     profile = tmp_path / "Default"
+    profile.mkdir()
     mark = {"type": "url", "name": "Eggs", "url": "https://example.org/eggs", "guid": "1"}
     folder = {"type": "folder", "name": "Garden", "children": [mark]}
     roots = {"bookmark_bar": {"type": "folder", "name": "Bookmarks bar", "children": [folder]}}
     (profile / "Bookmarks").write_text(json.dumps({"checksum": "", "roots": roots, "version": 1}))
-    ledger.sync(Browser(BrowserSettings(**BrowserSettings.located(str(profile)))))
-    documents = {name: data.decode() for name, data in ledger.documents().items()}
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0"]
+    command = ["chromium", *options, f"--user-data-dir={tmp_path}", f"{pages}/one"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, process_group=0) as chromium:
+        try:
+            documents = until(lambda: documents_of(profile), lambda documents: len(documents) == 2)
+            assert chromium.poll() is None
+        finally:
+            os.killpg(chromium.pid, signal.SIGKILL)
     assert documents.pop("Bookmarks/Bookmarks bar/Garden.md") == "- [Eggs](<https://example.org/eggs>)\n"
     ((name, text),) = documents.items()
-    now = datetime.now(UTC)
-    assert name == f"History/{now:%Y-%m-%d}.md"
+    assert name.startswith("History/20")
     assert text.endswith(f" [The weir /one](<{pages}/one>)\n")
+
+
+def documents_of(profile: Path) -> dict[str, str]:
+    """Return the documents of a profile, which are none while there is no history."""
+    ledger = MemoryLedger()
+    with suppress(SourceError):
+        ledger.sync(Browser(BrowserSettings(profile=profile)))
+    return {name: data.decode() for name, data in ledger.documents().items()}
