@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pydantic import AfterValidator
 
-from catchment.contracts import Known, Parse, parse_here
+from catchment.contracts import Known, Manifest, Parse, parse_here
 from catchment.errors import (
     AccessDenied,
     FailureClass,
@@ -87,6 +87,7 @@ class Listing:
     """A connector that lists all of its source each time. Subclasses define `kind`, `manifest`, `settings` and `entries`."""
 
     kind: ClassVar[str]
+    manifest: ClassVar[Manifest]
     settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy] = Policy()
     fetch_in_parser: ClassVar[bool] = False

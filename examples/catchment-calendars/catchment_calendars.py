@@ -112,18 +112,17 @@ class Resource(NamedTuple):
 def resources_of(answer: bytes) -> list[Resource]:
     """Return the resources in an answer of a server (RFC 4918, 13). Raises ParseError."""
     try:
-        responses = ElementTree.fromstring(answer).iter(f"{_DAV}response")
-    except ElementTree.ParseError:
+        return [
+            Resource(
+                unquote(urlsplit(response.findtext(f"{_DAV}href", "").strip()).path),
+                response.findtext(f".//{_DAV}getetag", ""),
+                response.find(f".//{_DAV}resourcetype/{_CALDAV}calendar") is not None,
+                response.findtext(f".//{_CALDAV}calendar-data", ""),
+            )
+            for response in ElementTree.fromstring(answer).iter(f"{_DAV}response")
+        ]
+    except (ElementTree.ParseError, LookupError, ValueError):
         raise ParseError("no answer of a CalDAV server; copy the address of a calendar from its settings") from None
-    return [
-        Resource(
-            unquote(urlsplit(response.findtext(f"{_DAV}href", "").strip()).path),
-            response.findtext(f".//{_DAV}getetag", ""),
-            response.find(f".//{_DAV}resourcetype/{_CALDAV}calendar") is not None,
-            response.findtext(f".//{_CALDAV}calendar-data", ""),
-        )
-        for response in responses
-    ]
 
 
 def events(calendar: bytes) -> list[Entry]:
