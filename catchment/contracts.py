@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
@@ -83,6 +83,8 @@ class Manifest:
         deep: What a deep sync does.
         fixed: What a run cannot change.
         is_watched: Whether the watcher hears of its changes. Other sources have a schedule.
+        level: The quality that it claims: bronze, silver or gold (docs/connectors.md).
+        exempt: The rules of this level that it does not keep, each with the reason.
     """
 
     title: str
@@ -93,6 +95,8 @@ class Manifest:
     deep: str = "Compare contents, not only sizes and times."
     fixed: str = "Another place to read is refused; edit sources.yaml, or add a source."
     is_watched: bool = False
+    level: str = ""
+    exempt: Mapping[str, str] = field(default_factory=dict)
 
 
 class Connector(Protocol):

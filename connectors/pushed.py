@@ -16,7 +16,7 @@ from catchment.model import RawContent
 from catchment.settings import FullPath, Home, Limits, Policy, SourceName, SourceSettings
 from connectors.folders.file import FileEntry
 from connectors.folders.ignore import IgnoreRules
-from connectors.local_files import FolderConnector, FolderSettings
+from connectors.local_files import PARSES_NOTHING, FolderConnector, FolderSettings
 
 
 class PushedSettings(FolderSettings):
@@ -50,6 +50,8 @@ class Pushed(FolderConnector):
         "Pushed documents: NAME of the source",
         "clips",
         is_watched=True,
+        level="gold",
+        exempt={**PARSES_NOTHING, "moves": "a program that pushes knows a document by its key alone"},
     )
     settings: ClassVar[type[SourceSettings]] = PushedSettings
     policy: ClassVar[Policy] = FolderConnector.policy.model_copy(update={"limits": Limits(max_mb=50)})

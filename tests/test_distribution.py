@@ -26,6 +26,7 @@ _NOT_CODE = {
     "catchment/content/extract/definitions/*.scm",
     "catchment/content/normalize/media_types.txt",
     "catchment/search/stop_words.txt",
+    "connectors/contract/quality.toml",
     "deployments/server/fresh_prefect.sql.gz",
     "deployments/observability/",
     "deployments/scale/",

@@ -48,6 +48,8 @@ class GitHub:
         example="owner/repo",
         deep="Compare all files, issues and pull requests, not only changed ones.",
         is_watched=True,
+        level="gold",
+        exempt={"parsers": "a listing parses only JSON and git's output, within limits of size"},
     )
     settings: ClassVar[type[SourceSettings]] = GitHubSettings
     policy: ClassVar[Policy] = Policy(

@@ -35,6 +35,8 @@ class Imap:
         "me@imap.example.org",
         deep="Compare all messages and flags, not only new and changed ones.",
         is_watched=True,
+        level="gold",
+        exempt={"parsers": "a listing parses only IMAP responses, within limits of size; the engine parses messages"},
     )
     settings: ClassVar[type[SourceSettings]] = ImapSettings
     policy: ClassVar[Policy] = Policy(

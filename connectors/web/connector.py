@@ -64,6 +64,7 @@ class WebConnector:
         "https://blog.example.org/feed.xml",
         deep="Ask for all addresses now, not only for those that are due.",
         fixed="A host without consent is refused; edit sources.yaml, or give consent.",
+        level="gold",
     )
     settings: ClassVar[type[SourceSettings]] = WebSettings
     policy: ClassVar[Policy] = Policy(

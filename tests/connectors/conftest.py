@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.contract.memory_ledger import MemoryLedger
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import TOKEN, GitHubServer, serving_hub
 from tests.connectors.imap.dovecot import PASSWORD, Dovecot, serving
-from tests.connectors.memory_ledger import MemoryLedger
 
 NOBODY = 65_534
 

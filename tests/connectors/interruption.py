@@ -8,7 +8,7 @@ from typing import Any
 
 from catchment.contracts import Connector
 from catchment.errors import SkipReason, SourceError
-from tests.connectors.memory_ledger import MemoryLedger
+from connectors.contract.memory_ledger import MemoryLedger
 
 
 def check_no_trace(

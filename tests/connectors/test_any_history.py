@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from catchment.ledger import IntakeCounts, Ledger, Source
 from catchment.model import Checkpoint, Priority, Root
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.full
 

@@ -1,366 +1,296 @@
-"""The contract that every connector fulfils. A new kind of source adds one entry to `SOURCES`."""
+"""The contract that every connector fulfils. A new kind of source adds a subclass of `ConnectorContract`."""
 
 from __future__ import annotations
 
-import pickle
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from catchment.content import pushed_files
-from catchment.contracts import Connected, Connector, Keeping, Windowed
-from catchment.errors import BadInput, ItemError, SourceError
-from catchment.model import Checkpoint, RawContent, Root, Upsert
+from catchment.contracts import Windowed
+from catchment.errors import BadInput
+from catchment.model import Checkpoint, RawContent, Upsert
 from catchment.runtime.home import Home
 from connectors import connector_class, kinds
+from connectors.contract.memory_ledger import MemoryLedger
+from connectors.contract.quality import LEVELS, RULES
+from connectors.contract.suite import ConnectorContract
+from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer
 from tests.connectors.imap.dovecot import USER, Dovecot, message
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.web.conftest import entry, page, rss
 from tests.connectors.web.server import SmallWeb
 
-
-@dataclass(frozen=True)
-class SampleSource:
-    """A small source of one kind: its settings, and functions that create, change and remove it.
-
-    `place` is the fixture passed to these functions: a folder or a server.
-    """
-
-    kind: str
-    fill: Callable[[Any], None]
-    settings: Callable[[Any], dict[str, Any]]
-    change: Callable[[Any], None]
-    """Adds one item, edits one if items can be edited, and deletes one."""
-    lose: Callable[[Any], None]
-    place: str = "root"
-    edits: int = 1
-    keeps_versions: bool = False
-    """Whether a listed version can still be fetched after later changes."""
+_PAGES = ("../../docs/settings.md", "../../docs/connectors.md")
+_FORM = "../golden/test_flows.py::test_files_beside_the_flows_are_current"
+_FOLDERS = {
+    "checkpoints": "::test_large_folder_has_checkpoints",
+    "history": "test_any_history.py::test_random_history_ends_with_the_files_on_disk",
+    "oddities": "test_odd_files.py::test_unusual_names_are_kept",
+    "golden": _FORM,
+}
 
 
-def _fill_folder(path: Path) -> None:
-    (path / "a" / "deep").mkdir(parents=True)
-    for name in ("one.md", "two.md", "a/three.md", "a/deep/four.md"):
-        (path / name).write_text(f"# {name}\n")
+class _Folder(ConnectorContract):
+    """A folder of Markdown files."""
+
+    pages = _PAGES
+    proofs: ClassVar[dict[str, str]] = _FOLDERS
+
+    def fill(self, place: Path) -> None:
+        (place / "a" / "deep").mkdir(parents=True)
+        for name in ("one.md", "two.md", "a/three.md", "a/deep/four.md"):
+            (place / name).write_text(f"# {name}\n")
+
+    def settings(self, place: Path) -> dict[str, Any]:
+        return {"root": place}
+
+    def change(self, place: Path) -> None:
+        (place / "new.md").write_text("new")
+        (place / "one.md").write_text("edited")
+        (place / "a" / "three.md").unlink()
+
+    def move(self, place: Path) -> None:
+        (place / "one.md").rename(place / "a" / "moved.md")
+
+    def lose(self, place: Path) -> None:
+        place.rename(place.with_name("elsewhere"))
 
 
-def _fill_vault(path: Path) -> None:
-    _fill_folder(path)
-    (path / ".obsidian").mkdir()
-    (path / ".obsidian" / "app.json").write_text("{}")
+class TestLocalFiles(_Folder):
+    kind = "local_files"
 
 
-def _change_folder(path: Path) -> None:
-    (path / "new.md").write_text("new")
-    (path / "one.md").write_text("edited")
-    (path / "a" / "three.md").unlink()
+class TestObsidian(_Folder):
+    kind = "obsidian"
+
+    def fill(self, place: Path) -> None:
+        super().fill(place)
+        (place / ".obsidian").mkdir()
+        (place / ".obsidian" / "app.json").write_text("{}")
 
 
-def _lose_folder(path: Path) -> None:
-    path.rename(path.with_name("elsewhere"))
+class TestPushed(_Folder):
+    kind = "pushed"
+
+    @pytest.fixture
+    def place(self, home: Home) -> Path:
+        return home.pushed / "clips"
+
+    def fill(self, place: Path) -> None:
+        for key in ("one", "two", "three", "four"):
+            _push(place, key, f"# {key}\n")
+
+    def settings(self, place: Path) -> dict[str, Any]:
+        return {"folder": "clips"}
+
+    def change(self, place: Path) -> None:
+        _push(place, "new", "new")
+        _push(place, "one", "edited")
+        pushed_files.remove(place, "three")
 
 
 def _push(root: Path, key: str, text: str) -> None:
     pushed_files.put(root, key, RawContent(text.encode(), f"{key}.md", title=key.title()))
 
 
-@pytest.fixture
-def pushed(home: Home) -> Path:
-    """The folder of the pushed source `clips`."""
-    return home.pushed / "clips"
+@pytest.mark.full
+class TestImap(ConnectorContract):
+    """Needs Dovecot."""
+
+    kind = "imap"
+    edits = 0
+    pages = _PAGES
+    proofs: ClassVar[dict[str, str]] = {
+        "checkpoints": "imap/test_changes.py::test_interrupted_first_listing_resumes",
+        "login": "imap/test_faults.py::test_refused_login_is_not_retried",
+        "rate": "imap/test_faults.py::test_rate_limit_stops_the_sync_at_once",
+        "host": "imap/test_faults.py::test_connection_lost_at_any_command_is_recovered",
+        "limits": "imap/test_bounds.py::test_huge_literal_skips_its_message_and_reads_the_others",
+        "history": "imap/test_any_history.py::test_random_histories_lose_and_invent_no_mail",
+        "oddities": "imap/test_faults.py::test_unlistable_message_fails_alone",
+        "golden": _FORM,
+    }
+
+    @pytest.fixture
+    def place(self, server: Dovecot) -> Dovecot:
+        return server
+
+    def fill(self, place: Dovecot) -> None:
+        with place.person() as person:
+            person.create_folder("Archive/2026")
+            for number, folder in enumerate(("INBOX", "INBOX", "INBOX", "Archive/2026")):
+                person.append(folder, message(number))
+
+    def settings(self, place: Dovecot) -> dict[str, Any]:
+        given = {"host": "127.0.0.1", "port": place.port, "user": USER, "security": "none"}
+        return {**given, "password": "env:MAIL_PASSWORD"}
+
+    def change(self, place: Dovecot) -> None:
+        with place.person() as person:
+            person.append("INBOX", message(9))
+            person.select_folder("INBOX")
+            first, second, *_ = person.search()
+            person.add_flags([first], [b"\\Seen"])
+            person.delete_messages([second])
+            person.expunge([second])
+
+    def move(self, place: Dovecot) -> None:
+        with place.person() as person:
+            person.select_folder("INBOX")
+            person.move(person.search()[:1], "Archive/2026")
+
+    def lose(self, place: Dovecot) -> None:
+        place.stop()
 
 
-def _fill_pushed(path: Path) -> None:
-    for key in ("one", "two", "three", "four"):
-        _push(path, key, f"# {key}\n")
+class _Hub(ConnectorContract):
+    kind = "github"
+    keeps_versions = True
+    pages = _PAGES
+    proofs: ClassVar[dict[str, str]] = {
+        "moves": "github/test_listing.py::test_owners_repositories_are_read_and_renames_are_moves",
+        "checkpoints": "github/test_files.py::test_interrupted_listing_of_a_large_repository_resumes",
+        "login": "github/test_faults.py::test_revoked_token_is_used_only_once_more",
+        "rate": "github/test_faults.py::test_exhausted_limit_waits_until_it_resets",
+        "host": "github/test_faults.py::test_fault_at_any_request_loses_and_repeats_nothing",
+        "limits": "github/test_faults.py::test_oversized_response_is_aborted",
+        "history": "github/test_any_history.py::test_random_git_histories_sync_like_a_fresh_listing",
+        "oddities": "github/test_faults.py::test_malformed_entries_are_a_malformed_response",
+        "golden": _FORM,
+    }
 
 
-def _change_pushed(path: Path) -> None:
-    _push(path, "new", "new")
-    _push(path, "one", "edited")
-    pushed_files.remove(path, "three")
+class TestGitHubApi(_Hub):
+    @pytest.fixture
+    def place(self, hub: GitHubServer, hub_proxy: Proxy) -> tuple[GitHubServer, Proxy]:
+        return hub, hub_proxy
+
+    def fill(self, place: tuple[GitHubServer, Proxy]) -> None:
+        repo = place[0].repo("ada/weir")
+        repo.comment(repo.open("An issue"))
+        repo.open("A pull request", pull=True)
+        repo.release("v1.0")
+
+    def settings(self, place: tuple[GitHubServer, Proxy]) -> dict[str, Any]:
+        given = {"repositories": ("ada/weir",), "include": ("issues", "pulls", "releases")}
+        return {**given, "address": place[1].address, "token": "env:HUB_TOKEN"}
+
+    def change(self, place: tuple[GitHubServer, Proxy]) -> None:
+        repo = place[0].repos["ada/weir"]
+        repo.delete_comment(min(repo.comments))
+        repo.edit(1, body="edited")
+        repo.open("A new one")
+
+    def lose(self, place: tuple[GitHubServer, Proxy]) -> None:
+        place[1].close()
 
 
-def _fill_mail(server: Dovecot) -> None:
-    with server.person() as person:
-        person.create_folder("Archive/2026")
-        for number, folder in enumerate(("INBOX", "INBOX", "INBOX", "Archive/2026")):
-            person.append(folder, message(number))
+class TestGitHubClone(_Folder):
+    kind = "github"
+    keeps_versions = True
+    is_dated = False  # Files of a repository have no dates.
+    proofs: ClassVar[dict[str, str]] = _Hub.proofs
+
+    def fill(self, place: Path) -> None:
+        super().fill(place)
+        Repository.made(place).commit()
+
+    def settings(self, place: Path) -> dict[str, Any]:
+        return {"clone": place}
+
+    def change(self, place: Path) -> None:
+        super().change(place)
+        Repository(place).commit()
+
+    def move(self, place: Path) -> None:
+        super().move(place)
+        Repository(place).commit()
 
 
-def _mail_settings(server: Dovecot) -> dict[str, Any]:
-    given = {"host": "127.0.0.1", "port": server.port, "user": USER, "security": "none"}
-    return {**given, "password": "env:MAIL_PASSWORD"}
-
-
-def _change_mail(server: Dovecot) -> None:
-    with server.person() as person:
-        person.append("INBOX", message(9))
-        person.select_folder("INBOX")
-        first, second, *_ = person.search()
-        person.add_flags([first], [b"\\Seen"])
-        person.delete_messages([second])
-        person.expunge([second])
-
-
-def _fill_clone(path: Path) -> None:
-    _fill_folder(path)
-    Repository.made(path).commit()
-
-
-def _change_clone(path: Path) -> None:
-    _change_folder(path)
-    Repository(path).commit()
-
-
-@pytest.fixture
-def api(hub: GitHubServer, hub_proxy: Proxy) -> tuple[GitHubServer, Proxy]:
-    """A GitHub API server, and the proxy in front of it."""
-    return hub, hub_proxy
-
-
-def _fill_api(place: tuple[GitHubServer, Proxy]) -> None:
-    repo = place[0].repo("ada/weir")
-    repo.comment(repo.open("An issue"))
-    repo.open("A pull request", pull=True)
-    repo.release("v1.0")
-
-
-def _api_settings(place: tuple[GitHubServer, Proxy]) -> dict[str, Any]:
-    given = {"repositories": ("ada/weir",), "include": ("issues", "pulls", "releases")}
-    return {**given, "address": place[1].address, "token": "env:HUB_TOKEN"}
-
-
-def _change_api(place: tuple[GitHubServer, Proxy]) -> None:
-    repo = place[0].repos["ada/weir"]
-    repo.delete_comment(min(repo.comments))
-    repo.edit(1, body="edited")
-    repo.open("A new one")
-
-
-def _lose_api(place: tuple[GitHubServer, Proxy]) -> None:
-    place[1].close()
-
-
-@pytest.fixture
-def web_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, SmallWeb]]:
+class TestWeb(ConnectorContract):
     """A folder for lists and feeds, and a web of hosts that they name. The time stands still."""
-    monkeypatch.setattr("connectors.web.connector.present", lambda: datetime(2026, 3, 2, tzinfo=UTC))
-    with SmallWeb() as web:
-        yield root, web
+
+    kind = "web"
+    keeps_versions = True
+    pages = _PAGES
+    proofs: ClassVar[dict[str, str]] = {
+        "moves": "web/test_web_listing.py::test_entry_whose_address_changed_is_a_move",
+        "checkpoints": "web/test_web_listing.py::test_crawl_continues_from_the_ledger_of_any_checkpoint",
+        "parsers": "web/test_hostile_lists.py::test_hostile_feed_harms_no_other",
+        "login": "web/test_web_listing.py::test_page_that_needs_a_login_fails_and_a_read_one_is_kept",
+        "rate": "web/test_web_listing.py::test_hosts_that_are_dead_refuse_or_throttle_defer_only_their_addresses",
+        "host": "web/test_client.py::test_lost_connection_is_retried_once",
+        "limits": "web/test_client.py::test_oversized_response_is_skipped_in_little_memory",
+        "history": "web/test_shared_links.py::test_nothing_is_lost_in_any_order",
+        "oddities": "web/test_feeds.py::test_hostile_feed_does_not_grow",
+        "golden": _FORM,
+    }
+
+    @pytest.fixture
+    def place(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, SmallWeb]]:
+        monkeypatch.setattr("connectors.web.connector.present", lambda: datetime(2026, 3, 2, tzinfo=UTC))
+        with SmallWeb() as web:
+            yield root, web
+
+    def fill(self, place: tuple[Path, SmallWeb]) -> None:
+        folder, web = place
+        (folder / "feed.xml").write_text(rss(entry(1, full="one"), entry(2, full="two")))
+        pages = [web.hosts[0].put(f"/{number}", page(f"text {number}")) for number in range(2)]
+        (folder / "list.txt").write_text("\n".join(pages))
+
+    def settings(self, place: tuple[Path, SmallWeb]) -> dict[str, Any]:
+        folder, web = place
+        addresses = tuple(str(folder / name) for name in ("feed.xml", "list.txt"))
+        return {"addresses": addresses, "hosts": (web.hosts[0].name,), "every_seconds": 0.01}
+
+    def change(self, place: tuple[Path, SmallWeb]) -> None:
+        folder, web = place
+        feed = rss(entry(1, full="one, edited"), entry(2, full="two"), entry(3, full="three"))
+        (folder / "feed.xml").write_text(feed)
+        (folder / "list.txt").write_text(web.hosts[0].address("/0"))
+
+    def lose(self, place: tuple[Path, SmallWeb]) -> None:
+        (place[0] / "feed.xml").unlink()
 
 
-def _fill_web(place: tuple[Path, SmallWeb]) -> None:
-    folder, web = place
-    (folder / "feed.xml").write_text(rss(entry(1, full="one"), entry(2, full="two")))
-    pages = [web.hosts[0].put(f"/{number}", page(f"text {number}")) for number in range(2)]
-    (folder / "list.txt").write_text("\n".join(pages))
-
-
-def _web_settings(place: tuple[Path, SmallWeb]) -> dict[str, Any]:
-    folder, web = place
-    addresses = tuple(str(folder / name) for name in ("feed.xml", "list.txt"))
-    return {"addresses": addresses, "hosts": (web.hosts[0].name,), "every_seconds": 0.01}
-
-
-def _change_web(place: tuple[Path, SmallWeb]) -> None:
-    folder, web = place
-    (folder / "feed.xml").write_text(rss(entry(1, full="one, edited"), entry(2, full="two"), entry(3, full="three")))
-    (folder / "list.txt").write_text(web.hosts[0].address("/0"))
-
-
-def _lose_web(place: tuple[Path, SmallWeb]) -> None:
-    (place[0] / "feed.xml").unlink()
-
-
-SOURCES = [
-    SampleSource("github", _fill_api, _api_settings, _change_api, _lose_api, place="api", keeps_versions=True),
-    SampleSource("github", _fill_clone, lambda path: {"clone": path}, _change_clone, _lose_folder, keeps_versions=True),
-    SampleSource("imap", _fill_mail, _mail_settings, _change_mail, Dovecot.stop, place="server", edits=0),
-    SampleSource("local_files", _fill_folder, lambda path: {"root": path}, _change_folder, _lose_folder),
-    SampleSource("obsidian", _fill_vault, lambda path: {"root": path}, _change_folder, _lose_folder),
-    SampleSource("pushed", _fill_pushed, lambda _: {"folder": "clips"}, _change_pushed, _lose_folder, place="pushed"),
-    SampleSource("web", _fill_web, _web_settings, _change_web, _lose_web, place="web_files", keeps_versions=True),
-]
-
-WINDOWED = {"imap", "github"}
-
-
-@dataclass
-class Sample:
-    source: SampleSource
-    place: Any
-    connector: Connector
-
-
-_PARAMETERS = [pytest.param(source, marks=pytest.mark.full if source.place == "server" else ()) for source in SOURCES]
-"""The sample that needs Dovecot runs in the full suite only."""
-
-
-@pytest.fixture(params=_PARAMETERS, ids=lambda source: source.kind)
-def sample(request: pytest.FixtureRequest) -> Iterator[Sample]:
-    source: SampleSource = request.param
-    place = request.getfixturevalue(source.place)
-    source.fill(place)
-    kind = connector_class(source.kind)
-    connector = kind(kind.settings(**source.settings(place)))
-    yield Sample(source, place, connector)
-    if isinstance(connector, Connected):
-        connector.close()
+_SAMPLES = (TestGitHubApi, TestGitHubClone, TestImap, TestLocalFiles, TestObsidian, TestPushed, TestWeb)
 
 
 def test_every_kind_has_a_sample_source() -> None:
-    assert {source.kind for source in SOURCES} == set(kinds())
+    assert {sample.kind for sample in _SAMPLES} == set(kinds())
 
 
-def test_root_comes_first_and_checkpoint_last(sample: Sample, ledger: MemoryLedger) -> None:
-    changes = list(sample.connector.changes(ledger.known()))
-    assert isinstance(changes[0], Root)
-    assert isinstance(changes[-1], Checkpoint)
-    assert sum(isinstance(change, Root) for change in changes) == 1
-
-
-def test_second_listing_reports_no_changes(sample: Sample, ledger: MemoryLedger) -> None:
-    assert len(ledger.sync(sample.connector).item_changes) == 4
-    assert ledger.sync(sample.connector).item_changes == []
-
-
-def test_listing_after_changes_is_followed_by_an_empty_one(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector)
-    sample.source.change(sample.place)
-    report = ledger.sync(sample.connector)
-    assert (len(report.new), len(report.changed), len(report.deleted)) == (1, sample.source.edits, 1)
-    assert ledger.sync(sample.connector).item_changes == []
-
-
-def test_listing_without_marks_changes_no_items(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector)
-    ledger.marks.clear()
-    report = ledger.sync(sample.connector)
-    assert (report.new, report.changed, report.deleted, report.fetched) == (set(), set(), set(), set())
-
-
-def test_deep_listing_of_unchanged_content_changes_no_items(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector)
-    report = ledger.sync(sample.connector, deep=True)
-    assert (report.new, report.changed, report.deleted, report.fetched) == (set(), set(), set(), set())
-
-
-def test_next_listing_completes_an_interrupted_one(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector)
-    sample.source.change(sample.place)
-    length = len(list(sample.connector.changes(ledger.known())))
-    for cut in range(length):
-        ledger.sync(sample.connector, cut=cut)
-    ledger.sync(sample.connector)
-    fresh = MemoryLedger()
-    fresh.sync(sample.connector)
-    assert ledger.documents() == fresh.documents()
-    assert ledger.marks == fresh.marks
-
-
-def test_windows_and_listings_report_equal_items(sample: Sample, ledger: MemoryLedger) -> None:
-    assert isinstance(sample.connector, Windowed) == (sample.source.kind in WINDOWED)
-    if not isinstance(sample.connector, Windowed):
-        return
-    window = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
-    changes = list(sample.connector.changes_between(ledger.known(), *window))
-    assert isinstance(changes[0], Root)
-    if sample.source.place == "root":
-        assert changes[1:] == [Checkpoint()]  # Files of a repository have no dates.
-        return
-    listed = sample.connector.changes(ledger.known())
-    assert [c for c in changes if isinstance(c, Upsert)] == [c for c in listed if isinstance(c, Upsert)]
-    assert not any(
-        isinstance(c, Upsert) for c in sample.connector.changes_between(ledger.known(), window[0], window[0])
-    )
-    assert len(ledger.sync(sample.connector, window=window).fetched) == 4
-    assert ledger.marks == {}
-    assert ledger.sync(sample.connector).new == set()
-    assert ledger.sync(sample.connector, window=window).fetched == set()
-
-
-def test_every_listed_item_can_be_fetched(sample: Sample, ledger: MemoryLedger) -> None:
-    for change in ledger.sync(sample.connector, fetch=False).item_changes:
-        assert isinstance(change, Upsert)
-        raw = sample.connector.fetch(change.item)
-        assert len(raw.data) == change.item.size
-        assert raw.name
-        assert raw.modified == change.item.modified
-
-
-def test_fetching_a_deleted_item_raises_an_item_error(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector, fetch=False)
-    before = dict(ledger.present())
-    sample.source.change(sample.place)
-    refused = 0
-    for row in before.values():
-        try:
-            sample.connector.fetch(row.item)
-        except ItemError:
-            refused += 1
-    assert refused == (0 if sample.source.keeps_versions else 1 + sample.source.edits)
-
-
-def test_connector_and_changes_can_be_pickled(sample: Sample, ledger: MemoryLedger) -> None:
-    copy: Connector = pickle.loads(pickle.dumps(sample.connector))
-    list(sample.connector.changes(ledger.known()))  # A listing right after a change may list a folder twice.
-    changes = list(copy.changes(ledger.known()))
-    if isinstance(copy, Connected):
-        copy.close()
-    assert pickle.loads(pickle.dumps(changes)) == changes
-    assert changes == list(sample.connector.changes(ledger.known()))
-
-
-def test_probe_returns_one_line(sample: Sample) -> None:
-    line = sample.connector.probe()
-    assert line
-    assert "\n" not in line
-
-
-def test_missing_source_raises_an_error_and_keeps_all_items(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector)
-    sample.source.lose(sample.place)
-    with pytest.raises(SourceError, match=r"; "):
-        sample.connector.probe()
-    with pytest.raises(SourceError, match=r"; "):
-        ledger.sync(sample.connector)
-    assert len(ledger.documents()) == 4
-
-
-def test_source_lost_while_fetching_raises_a_source_error(sample: Sample, ledger: MemoryLedger) -> None:
-    ledger.sync(sample.connector, fetch=False)
-    if isinstance(sample.connector, Connected):
-        sample.connector.close()  # Discard items read ahead.
-    if isinstance(sample.connector, Keeping) and sample.connector.folder:
-        shutil.rmtree(sample.connector.folder)
-    sample.source.lose(sample.place)
-    with pytest.raises(SourceError):
-        sample.connector.fetch(next(iter(ledger.present().values())).item)
-
-
-def test_constructor_does_not_read_the_source(sample: Sample) -> None:
-    sample.source.lose(sample.place)
-    type(sample.connector)(type(sample.connector).settings(**sample.source.settings(sample.place)))
+def test_mail_and_github_can_list_a_period() -> None:
+    assert {kind for kind in kinds() if hasattr(connector_class(kind), "changes_between")} == {"imap", "github"}
+    assert all(issubclass(connector_class(kind), Windowed) for kind in ("imap", "github"))
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_every_setting_has_a_title_and_description(kind: str) -> None:
-    schema = connector_class(kind).settings.model_json_schema()
-    own = set(schema["properties"]) - {"priority", "retry", "cache", "limits", "resources", "preset"}
-    assert own
-    for name in own:
-        assert schema["properties"][name].keys() >= {"title", "description"}
+def test_kinds_of_ours_claim_gold(kind: str) -> None:
+    assert connector_class(kind).manifest.level == "gold"
+
+
+def test_rules_are_complete_and_in_the_order_of_their_levels() -> None:
+    levels = [LEVELS.index(rule.level) for rule in RULES.values()]
+    assert levels == sorted(levels)
+    assert all(rule.rule and rule.reason and rule.example and rule.exceptions for rule in RULES.values())
+
+
+def test_large_folder_has_checkpoints(root: Path, ledger: MemoryLedger) -> None:
+    for number in range(5_000):
+        (root / f"{number}.md").touch()
+    changes = list(LocalFiles(LocalFilesSettings(root=root)).changes(ledger.known()))
+    places = [number for number, change in enumerate(changes) if isinstance(change, Checkpoint)]
+    assert sum(isinstance(change, Upsert) for change in changes) == 5_000
+    assert max(end - start for start, end in zip([0, *places], places, strict=False)) < 3_000
 
 
 @pytest.mark.parametrize(

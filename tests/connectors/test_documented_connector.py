@@ -15,7 +15,7 @@ import pytest
 from catchment.contracts import Connector
 from catchment.errors import BadInput, SourceInvalid, SourceUnavailable, StillChanging, Vanished
 from catchment.model import Checkpoint, Root
-from tests.connectors.memory_ledger import MemoryLedger
+from connectors.contract.memory_ledger import MemoryLedger
 
 PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
 _NAME = "documented_connector"

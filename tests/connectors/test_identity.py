@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import StillChanging
+from connectors.contract.memory_ledger import MemoryLedger, MemoryReport
 from connectors.folders import file
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from tests.connectors.memory_ledger import MemoryLedger, Report
 
 
 class Folder:
@@ -27,7 +27,7 @@ class Folder:
         path.write_text(text)
         return path
 
-    def sync(self, *, deep: bool = False) -> Report:
+    def sync(self, *, deep: bool = False) -> MemoryReport:
         return self.ledger.sync(LocalFiles(LocalFilesSettings(root=self.root)), deep=deep)
 
     def number(self, locator: str) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import LoginFailed, SourceInvalid, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.obsidian import Obsidian, ObsidianSettings
-from tests.connectors.memory_ledger import MemoryLedger
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from catchment.errors import AccessDenied, FetchFailed, LoginFailed, Skipped, SourceInvalid, SourceUnavailable, Vanished
 from catchment.model import Item, SkipReason
 from catchment.settings import LimitChanges
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.folders.file import to_locator, to_path
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from tests.connectors.memory_ledger import MemoryLedger
 
 AsNobody = Callable[[], AbstractContextManager[None]]
 

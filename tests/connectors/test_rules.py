@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from catchment.contracts import Known
 from catchment.errors import FailureClass, SkipReason, SourceUnavailable
 from catchment.model import Change, Tombstone
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.scan import FolderListing, Lister, ScannedFolder
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from tests.connectors.memory_ledger import MemoryLedger
 
 FILES = ("a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt", ".hidden/b.md", ".c.md", ".git/config")
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.runtime.home import Home
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.rules import FolderRules
 from deployments.watch.source import WatchedSource
 from deployments.watch.tree import WatchEvent, WatchTree
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, _keep_times, on_disk, steps
 from tests.deployments.watch.conftest import StandinServer, announced, serving
 from tests.deployments.watch.test_debounce import SCHEDULED, World

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.git_host import hosting
 from tests.connectors.github.repository import Repository
-from tests.connectors.memory_ledger import MemoryLedger
 
 _NAME = "ada/project"
 _STEPS = 20

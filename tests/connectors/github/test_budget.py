@@ -14,10 +14,10 @@ from catchment.model import Priority
 from catchment.pacing.breaker import Position
 from catchment.pacing.metered import Metered
 from catchment.runtime import process
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import GitHubServer, Repo
-from tests.connectors.memory_ledger import MemoryLedger
 
 
 @pytest.fixture

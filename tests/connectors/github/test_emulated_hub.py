@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 
 from catchment.errors import SourceError
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.emulator import TOKEN, Emulator, emulating
 from tests.connectors.github.proxy import Exchange
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.acceptance
 

@@ -23,10 +23,10 @@ from catchment.errors import (
     SourceUnavailable,
 )
 from catchment.pacing import Pace, RateReport, Transfer
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import TOKEN, GitHubServer, Repo
-from tests.connectors.memory_ledger import MemoryLedger
 
 QUESTIONS = 5
 

@@ -11,10 +11,10 @@ import pytest
 
 from catchment.errors import Skipped, SourceInvalid, SourceUnavailable
 from catchment.model import Skip, SkipReason, Tombstone, Upsert
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
-from tests.connectors.memory_ledger import MemoryLedger
 
 Reading = Callable[..., GitHub]
 

@@ -11,12 +11,12 @@ import psutil
 import pytest
 
 from catchment.errors import SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.git.git import Stalled
 from connectors.github.git.objects import Objects
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
-from tests.connectors.memory_ledger import MemoryLedger
 
 _SECONDS = 0.5
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import SkipReason, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.git import objects
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
-from tests.connectors.memory_ledger import MemoryLedger
 
 
 @pytest.fixture

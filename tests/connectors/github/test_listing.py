@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from catchment.errors import AccessDenied, SkipReason, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger, MemoryReport
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import GitHubServer, Repo
-from tests.connectors.memory_ledger import MemoryLedger, Report
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def next_day(ledger: MemoryLedger, repository: str = "ada/weir") -> None:
     ledger.marks[f"{repository}/issues+pulls checked"] = "2026-01-01"
 
 
-def figures(report: Report) -> tuple[int, int, int]:
+def figures(report: MemoryReport) -> tuple[int, int, int]:
     return len(report.new), len(report.changed), len(report.deleted)
 
 

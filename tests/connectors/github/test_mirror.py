@@ -20,6 +20,7 @@ import pytest
 from catchment.contracts import Ended
 from catchment.errors import FetchFailed, LoginFailed, RateLimited, SkipReason, SourceError, SourceUnavailable
 from catchment.model import Upsert
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.git import mirror
 from connectors.github.git.code_listing import Code
@@ -31,7 +32,6 @@ from connectors.github.names import wiki_of
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.repository import Repository
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.waiting import until
 
 pytestmark = pytest.mark.full
@@ -422,7 +422,7 @@ def test_git_ends_with_its_parent_process(
 from pathlib import Path
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
-from tests.connectors.memory_ledger import MemoryLedger
+from connectors.contract.memory_ledger import MemoryLedger
 
 github = GitHub(GitHubSettings(repositories=("{_NAME}",), address="{host.address}", include=("code",)))
 github.folder = Path("{root / "home"}")

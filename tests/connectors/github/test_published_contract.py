@@ -11,12 +11,12 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 import pytest
 
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.api import entries
 from tests.connectors.github.emulator import installed
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import PREFIX, GitHubServer, Repo
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.acceptance
 

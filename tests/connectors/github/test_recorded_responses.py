@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from connectors.github.api.entries import release
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.emulator import installed
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import PREFIX
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.acceptance
 

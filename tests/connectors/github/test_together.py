@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import SourceError
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import Repo
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.full
 

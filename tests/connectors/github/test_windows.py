@@ -9,10 +9,10 @@ import pytest
 
 from catchment.errors import SourceUnavailable
 from catchment.model import Checkpoint, Failure, Root, Tombstone, Upsert
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import GitHubServer, Repo
-from tests.connectors.memory_ledger import MemoryLedger
 
 MARCH = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from imapclient import IMAPClient
 
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
-from tests.connectors.memory_ledger import MemoryLedger
 
 FOLDERS = ("INBOX", "A", "B", "C", "D", "E")
 STEPS = (

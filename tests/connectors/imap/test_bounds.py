@@ -10,10 +10,10 @@ from contextlib import suppress
 import pytest
 
 from catchment.errors import SkipReason, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.full
 

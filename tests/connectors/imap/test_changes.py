@@ -12,11 +12,11 @@ from catchment.ledger import Ledger
 from catchment.model import Checkpoint, Root
 from catchment.pacing import Pace, Transfer
 from catchment.settings import Home
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message, serving
 from tests.connectors.imap.library import documents, full_sync, held
 from tests.connectors.imap.proxy import Proxy
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.documents import raw_contents
 
 pytestmark = pytest.mark.full

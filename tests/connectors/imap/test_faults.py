@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import CatchmentError, FetchFailed, LoginFailed, RateLimited, SourceError, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from tests.connectors.imap.certificates import authority, certificate
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.full

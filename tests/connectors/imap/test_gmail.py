@@ -15,11 +15,11 @@ import pytest
 from imapclient import IMAPClient
 
 from catchment.settings import Home
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.library import documents, full_sync
 from tests.connectors.imap.proxy import Exchange, Proxy
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.full
 

@@ -11,11 +11,11 @@ import pytest
 
 from catchment.content.normalize.mail.attachments import attachments
 from catchment.errors import LoginFailed, SkipReason, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from connectors.imap.names import parse_locator
 from tests.connectors.imap.dovecot import PASSWORD, Dovecot, message, token
 from tests.connectors.imap.proxy import Proxy
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.full
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from catchment.errors import BadInput, LoginFailed, SourceUnavailable
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from connectors.imap.auth import Login, TokenExpiry, expiry_of
 from connectors.imap.names import MessageAddress, decode_folder, encode_folder, matches, parse_locator
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import Dovecot, token
-from tests.connectors.memory_ledger import MemoryLedger
 
 
 @pytest.mark.parametrize(

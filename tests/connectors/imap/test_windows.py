@@ -13,11 +13,11 @@ from catchment.contracts import Known
 from catchment.errors import SourceUnavailable
 from catchment.model import Change, Checkpoint, Failure, Item, Root, Upsert
 from catchment.settings import Home
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.library import documents, full_sync, held
 from tests.connectors.imap.proxy import Exchange, Proxy
-from tests.connectors.memory_ledger import MemoryLedger
 
 pytestmark = pytest.mark.full
 

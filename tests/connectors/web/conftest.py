@@ -16,10 +16,10 @@ from catchment.pacing import HostLimits, Pace
 from catchment.pacing.breaker import Breaker
 from catchment.pacing.bucket import TOKEN
 from catchment.pacing.pace import Transfer
+from connectors.contract.memory_ledger import MemoryLedger, MemoryReport
 from connectors.web import connector
 from connectors.web.connector import WebConnector
 from connectors.web.settings import WebSettings
-from tests.connectors.memory_ledger import MemoryLedger, Report
 from tests.connectors.web.server import Host, Request, SmallWeb
 
 ENTRY = "<item><guid>{id}</guid>{link}<title>{title}</title>{text}</item>"
@@ -87,7 +87,9 @@ class Reader:
         source.pace = self.pace
         return source
 
-    def sync(self, source: WebConnector, *, deep: bool = False, cut: int | None = None, fetch: bool = True) -> Report:
+    def sync(
+        self, source: WebConnector, *, deep: bool = False, cut: int | None = None, fetch: bool = True
+    ) -> MemoryReport:
         try:
             return self.ledger.sync(source, deep=deep, cut=cut, fetch=fetch)
         finally:
@@ -142,6 +144,6 @@ def put_list(host: Host, *addresses: str) -> str:
     return host.put("/list.txt", "".join(f"{address}\n" for address in addresses), "text/plain")
 
 
-def updated(report: Report) -> list[str]:
+def updated(report: MemoryReport) -> list[str]:
     """Return the locators that a listing reported as present."""
     return [change.item.locator for change in report.changes if isinstance(change, Upsert)]

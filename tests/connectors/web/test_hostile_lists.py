@@ -15,8 +15,8 @@ from catchment.errors import SourceUnavailable
 from catchment.model import Checkpoint
 from catchment.parser_pool import ParserPool
 from catchment.settings import Limits
+from connectors.contract.memory_ledger import MemoryReport
 from connectors.web.connector import WebConnector
-from tests.connectors.memory_ledger import Report
 from tests.connectors.web.conftest import Clock, Reader, entry, page, put_list, rss
 from tests.connectors.web.server import Page, SmallWeb
 
@@ -68,7 +68,7 @@ def test_hostile_feed_harms_no_other(small_web: SmallWeb, reader: Reader, pool: 
         assert is_quiet(report)
 
 
-def is_quiet(report: Report) -> bool:
+def is_quiet(report: MemoryReport) -> bool:
     """Return whether no further listing is due at once."""
     last = report.changes[-1]
     assert isinstance(last, Checkpoint)

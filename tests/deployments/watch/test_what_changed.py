@@ -17,10 +17,10 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.contracts import Watchable
 from catchment.runtime.home import Home
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.watch.rules import FolderRules
 from deployments.watch.tree import WatchEvent, WatchTree
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, on_disk, steps
 from tests.deployments.watch.conftest import StandinServer, add_source, watching
 from tests.waiting import PATIENCE, until

@@ -28,7 +28,7 @@ class Row:
 
 
 @dataclass
-class Report:
+class MemoryReport:
     """The changes and effects of one sync, by locator."""
 
     changes: list[Change] = field(default_factory=list)
@@ -108,12 +108,12 @@ class MemoryLedger:
         fetch: bool = True,
         paths: Collection[str] | None = None,
         window: tuple[datetime, datetime] | None = None,
-    ) -> Report:
+    ) -> MemoryReport:
         """List and fetch. `cut` interrupts the listing after that many changes: only checkpointed changes are kept.
 
         `paths`: list only these paths. `window`: list only this period, and do not settle missing items as deleted.
         """
-        report = Report()
+        report = MemoryReport()
         pending: list[Change] = []
         listing = connector.changes(self.known(), deep=deep)
         if paths is not None:
@@ -150,7 +150,7 @@ class MemoryLedger:
             else:
                 self.marks[key] = value
 
-    def _record(self, changes: Iterable[Change], report: Report) -> None:
+    def _record(self, changes: Iterable[Change], report: MemoryReport) -> None:
         for change in changes:
             match change:
                 case Upsert(item=item, came_from=came_from):
@@ -172,7 +172,7 @@ class MemoryLedger:
         row.state = "present"
         return row
 
-    def _upsert(self, item: Item, came_from: str | None, report: Report) -> None:
+    def _upsert(self, item: Item, came_from: str | None, report: MemoryReport) -> None:
         row = self.rows.get(item.locator)
         if row and row.state == "present" and row.item.version == item.version:
             row.item = item
@@ -198,7 +198,7 @@ class MemoryLedger:
         rows = (row for row in self.rows.values() if row.state == "missing" and row.item.identity == identity)
         return next(rows, None) if identity else None
 
-    def _work(self, connector: Connector, report: Report) -> None:
+    def _work(self, connector: Connector, report: MemoryReport) -> None:
         for locator, row in self.present().items():
             if row.job:
                 try:
