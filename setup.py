@@ -7,7 +7,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("CHANGELOG.md", "README.md", "docs", "examples/vault", "prefect.toml", "prefect.yaml")
+SHIPPED = ("CHANGELOG.md", "README.md", "docs", "examples/connector", "examples/vault", "prefect.toml", "prefect.yaml")
 
 
 class BuildWithShippedFiles(build_py):

@@ -5,6 +5,8 @@ A package registers a kind as an entry point `catchment.connectors`. Its module 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,30 @@ def connector_class(kind: str) -> type[Connector]:
         return _loaded(kind)
     except CatchmentError as error:
         return missing(kind, str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfSource:
+    """A kind of source with the quality that its package claims, and why its sources cannot be read."""
+
+    kind: str
+    title: str
+    example: str
+    level: str
+    exempt: Mapping[str, str]
+    package: str
+    version: str
+    problem: str | None
+
+
+def described() -> list[KindOfSource]:
+    """Return all kinds, each with its package."""
+    rows = []
+    for kind, extension in extensions(_GROUP).items():
+        words = connector_class(kind).manifest
+        facts = words.title, words.example, words.level, words.exempt
+        rows.append(KindOfSource(kind, *facts, extension.package, extension.version, problem(kind)))
+    return rows
 
 
 def version(kind: str) -> str:

@@ -65,6 +65,7 @@ _SECTIONS: Final = {
         "login": "sources.login:app",
         "webhook": "sources.webhook:app",
         "tokens": "sources.tokens:app",
+        "connector": "sources.new_connector:app",
     },
     "Library": {
         "open": "library.open_document:open_document",

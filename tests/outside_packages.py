@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -99,3 +102,23 @@ def install(
     (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]))
     files = [f"{module}.py", *(f"{name}/__init__.py" for name in brings), "../../../bin/shelf"]
     (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+
+def environment(folder: Path) -> Path:
+    """Make an environment for packages beside the one of the tests; return the folder of its commands.
+
+    It has all that ours has. `pip` installs from a folder, without a network.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "ours.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    commands = folder / "bin"
+    offline = "--quiet --offline --no-deps --no-build-isolation"
+    for name, words in {
+        "pip": f'{sys.executable} -m uv pip "$1" --python {commands}/python {offline} "${{@:2}}"',
+        "pytest": f'{commands}/python -m pytest -p no:cacheprovider "$@"',
+        "catchment": f'{commands}/python -m catchment "$@"',
+    }.items():
+        (commands / name).write_text(f"#!/bin/bash\nexec {words}\n")
+        (commands / name).chmod(0o755)
+    return commands

@@ -90,12 +90,12 @@ def test_wheel_has_the_code_and_nothing_that_should_not_be_there(in_wheel: set[s
     }
 
 
-def test_wheel_has_the_vault_the_documents_and_the_deployments(in_wheel: set[str]) -> None:
+def test_wheel_has_examples_documents_and_deployments(in_wheel: set[str]) -> None:
     shipped = {name.removeprefix("catchment/shipped/") for name in in_wheel if name.startswith("catchment/shipped/")}
     documents = {name for name in project_files() if name.startswith("docs/") and "docs/images/" not in name}
-    vault = {name for name in project_files() if name.startswith("examples/vault/")}
+    examples = {name for name in project_files() if name.startswith(("examples/vault/", "examples/connector/"))}
     others = {"CHANGELOG.md", "README.md", "prefect.toml", "prefect.yaml", "requirements.lock"}
-    assert shipped == documents | vault | others
+    assert shipped == documents | examples | others
 
 
 def test_wheel_describes_itself(built: Path, in_wheel: set[str]) -> None:

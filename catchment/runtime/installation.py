@@ -23,7 +23,7 @@ _SHIPPED = Path(__file__).parents[1] / "shipped"
 """Only in a wheel: setup.py lists its files."""
 IS_CLONE: Final = not _SHIPPED.exists()
 FILES: Final = _PARENT if IS_CLONE else _SHIPPED
-"""Folder of `prefect.yaml`, `requirements.lock`, `docs` and `examples/vault`."""
+"""Folder of `prefect.yaml`, `requirements.lock`, `docs`, `examples/connector` and `examples/vault`."""
 REINSTALL: Final = "make setup" if IS_CLONE else "install the wheel again, with --constraint constraints.txt"
 CONNECTORS: Final = "catchment.connectors"
 SINKS: Final = "catchment.sinks"

@@ -36,8 +36,8 @@ RULES: Final = {
 
 
 def open_rules(cls: Any) -> Collection[str]:
-    """Return the rules that a connector class claims to keep: those up to its level that apply, without its exemptions."""
-    levels = LEVELS[: LEVELS.index(cls.manifest.level) + 1] if cls.manifest.level else ()
+    """Return the rules that a connector class has to keep: those up to its level that apply, without its exemptions."""
+    levels = LEVELS[: LEVELS.index(cls.manifest.level or LEVELS[0]) + 1]
     return [
         name
         for name, rule in RULES.items()

@@ -42,7 +42,7 @@ class ConnectorContract:
 
     Attributes:
         edits: How many items `change` edits: 0 if items cannot be edited.
-        keeps_versions: Whether a listed version can still be fetched after later changes.
+        keeps_versions: Whether a listed version can still be fetched after later changes, without `Connected.close`.
         is_sized: Whether items are listed with their size.
         is_dated: Whether items have dates, if the kind is `Windowed`.
         pages: The documents, relative to the test file, with the settings and a paragraph about limits.
@@ -173,6 +173,8 @@ class ConnectorContract:
         ledger.sync(connector, fetch=False)
         before = dict(ledger.present())
         self.change(place)
+        if isinstance(connector, Connected) and not self.keeps_versions:
+            connector.close()  # Discard items read ahead.
         refused = 0
         for row in before.values():
             try:

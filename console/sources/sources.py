@@ -170,16 +170,18 @@ def set_source(
 
 
 @app.command("kinds")
-def list_kinds() -> None:
-    """List the kinds of source, ours and those of other packages.
+def list_kinds(as_json: arguments.Json = False) -> None:
+    """List the kinds of source and the quality that they claim.
 
-    Example: catchment sources kinds
+    Example: catchment sources kinds --json
     """
-    from connectors import connector_class, kinds, problem, problems, version
+    from connectors import described, problems
 
-    usable = {kind: connector_class(kind).manifest for kind in kinds() if not problem(kind)}
-    rows = [(kind, manifest.title, manifest.example, version(kind)) for kind, manifest in usable.items()]
-    render.show_table(("KIND", "WHAT", "LOCATION", "VERSION"), rows)
+    if as_json:
+        render.show_json(described())
+        return
+    rows = [(row.kind, row.title, row.example, row.level, row.version) for row in described() if not row.problem]
+    render.show_table(("KIND", "WHAT", "LOCATION", "QUALITY", "VERSION"), rows)
     for line in problems():
         render.note(render.clean(line))
 

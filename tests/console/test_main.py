@@ -149,6 +149,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "sinks": "add list show check pause resume rebuild adopt remove",
         "webhook": "serve",
         "tokens": "add list revoke",
+        "connector": "new",
     }
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}
     assert (

@@ -84,6 +84,7 @@ ALONE = {
     "check": "health and doctor together",
     "doctor": "of checks that only a terminal runs, in the form of health",
     "health": "checks now, in the form of the report that /health keeps",
+    "sources kinds": "has no page",
     "sources next": "asks the server",
     "config show": "of sources.yaml",
     "sync": "acts",

@@ -36,6 +36,7 @@ CALLS: Final = (
     "status --json",
     "health --json",
     "doctor --json",
+    "sources kinds --json",
     "sources list --json",
     "sources show papers --json",
     "consent list --json",
