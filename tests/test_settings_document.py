@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.golden.settings import PAGE, page
+from tests.golden.settings import CONNECTORS, PAGE, connectors_page, page
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("assistant", "catchment", "connectors", "console", "deployments", "flows", "sinks", "tasks", "web")
@@ -15,6 +15,10 @@ INTERNAL = {"CATCHMENT_GIT_TOKEN", "CATCHMENT_PRELOAD", "CATCHMENT_SUPERVISOR", 
 
 def test_page_of_settings_is_made_from_the_present_code() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.golden.settings"
+
+
+def test_page_of_connectors_has_the_present_rules() -> None:
+    assert CONNECTORS.read_text(encoding="utf-8") == connectors_page(), "run: python -m tests.golden.settings"
 
 
 def test_page_of_settings_has_each_variable_of_the_environment() -> None:

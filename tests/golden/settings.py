@@ -1,10 +1,13 @@
-"""Record the settings in docs/settings.md: `python -m tests.golden.settings`; read the diff."""
+"""Record the settings in docs/settings.md, and the quality scale in docs/connectors.md.
+
+`python -m tests.golden.settings`; read the diff.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +17,12 @@ from pydantic.fields import FieldInfo
 from catchment.settings import SettingRow
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
+from connectors.contract.quality import RULES, QualityRule
+from connectors.contract.suite import ConnectorContract
 from deployments.health.announcing import AlertSettings, MailSettings
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
+CONNECTORS: Final = PAGE.with_name("connectors.md")
 _HEAD: Final = "| setting | default | meaning |\n|---|---|---|\n"
 
 
@@ -32,12 +38,21 @@ def page() -> str:
     }
     for kind, model in models.items():
         tables[kind] = _table(row for row in model.model_construct().rows() if not row.is_common)
-    text = PAGE.read_text(encoding="utf-8")
+    return _filled(PAGE, tables)
+
+
+def connectors_page() -> str:
+    """Return docs/connectors.md as it should be, with the tables of the quality scale."""
+    return _filled(CONNECTORS, {"rules": _rules(), "exempt": _exemptions()})
+
+
+def _filled(page: Path, tables: Mapping[str, str]) -> str:
+    text = page.read_text(encoding="utf-8")
     for name, table in tables.items():
         place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
         text, found = place.subn(lambda _, table=table: table, text)
         if found != 1:
-            raise ValueError(f"docs/settings.md has {found} places for {name}")
+            raise ValueError(f"{page.name} has {found} places for {name}")
     return text
 
 
@@ -92,6 +107,28 @@ def _manifests() -> str:
     )
 
 
+def _rules() -> str:
+    """Return a table of the rules for connectors."""
+    checked = {getattr(test, "rule", None) for test in vars(ConnectorContract).values()}
+
+    def line(name: str, rule: QualityRule) -> str:
+        keeper = "suite" if name in checked else f"`{rule.kept_by}`, own test" if rule.kept_by else "own test"
+        cells = (rule.rule, rule.reason, rule.example, rule.exceptions)
+        return f"| `{name}` | {rule.level} | {' | '.join(map(_cell, cells))} | {keeper} |\n"
+
+    head = "| id | level | rule | reason | example | exceptions | checked by |\n|---|---|---|---|---|---|---|\n"
+    return head + "".join(line(name, rule) for name, rule in RULES.items())
+
+
+def _exemptions() -> str:
+    """Return a table of the rules that our kinds do not keep."""
+    rows = [(kind, connector_class(kind).manifest) for kind in kinds()]
+    return "| kind | level | exempt |\n|---|---|---|\n" + "".join(
+        f"| `{kind}` | {words.level} | {'; '.join(f'`{rule}`: {why}' for rule, why in words.exempt.items()) or '–'} |\n"
+        for kind, words in rows
+    )
+
+
 def _cell(text: str | None) -> str:
     if not text:
         raise ValueError("a setting without a description")
@@ -112,4 +149,5 @@ def _value(value: Any) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    CONNECTORS.write_text(connectors_page(), encoding="utf-8")
     sys.exit(0)
