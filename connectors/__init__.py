@@ -5,7 +5,6 @@ A package registers a kind as an entry point `catchment.connectors`. Its module 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from catchment.errors import BadInput, CatchmentError, Refused, did_you_mean
 from catchment.runtime.installation import CONNECTORS, READERS, SINKS, extensions, installed
 
 if TYPE_CHECKING:
-    from catchment.contracts import Connector
+    from catchment.contracts import Connector, Manifest
 
 
 def kinds() -> tuple[str, ...]:
@@ -39,26 +38,17 @@ def connector_class(kind: str) -> type[Connector]:
 
 @dataclass(frozen=True, slots=True)
 class KindOfSource:
-    """A kind of source with the quality that its package claims, and why its sources cannot be read."""
+    """A kind of source, with the version of its package, and why its sources cannot be read."""
 
     kind: str
-    title: str
-    example: str
-    level: str
-    exempt: Mapping[str, str]
-    package: str
+    manifest: Manifest
     version: str
     problem: str | None
 
 
 def described() -> list[KindOfSource]:
-    """Return all kinds, each with its package."""
-    rows = []
-    for kind, extension in extensions(_GROUP).items():
-        words = connector_class(kind).manifest
-        facts = words.title, words.example, words.level, words.exempt
-        rows.append(KindOfSource(kind, *facts, extension.package, extension.version, problem(kind)))
-    return rows
+    """Return all kinds with their manifests."""
+    return [KindOfSource(kind, connector_class(kind).manifest, version(kind), problem(kind)) for kind in kinds()]
 
 
 def version(kind: str) -> str:

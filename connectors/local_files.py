@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final
+from typing import IO, Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -20,8 +20,6 @@ from connectors.folders.file import FileEntry, read_all, to_locator
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.path_diff import PathComparison
 from connectors.folders.tree import FolderTree
-
-PARSES_NOTHING: Final = {"parsers": "parses nothing; the engine parses the files"}
 
 
 class FolderSettings(SourceSettings):
@@ -145,7 +143,6 @@ class LocalFiles(FolderConnector):
         "~/Documents",
         is_watched=True,
         level="gold",
-        exempt=PARSES_NOTHING,
     )
     settings: ClassVar[type[SourceSettings]] = LocalFilesSettings
 

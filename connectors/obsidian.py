@@ -17,7 +17,7 @@ from catchment.model import Change, RawContent
 from catchment.settings import SourceSettings
 from connectors.folders.file import FileEntry
 from connectors.folders.ignore import IgnoreRules
-from connectors.local_files import PARSES_NOTHING, FolderConnector, FolderSettings
+from connectors.local_files import FolderConnector, FolderSettings
 
 _MARKER = ".obsidian"
 # Obsidian shows these files without their suffix, other files with it.
@@ -44,7 +44,6 @@ class Obsidian(FolderConnector):
         "~/Vault",
         is_watched=True,
         level="gold",
-        exempt=PARSES_NOTHING,
     )
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
 

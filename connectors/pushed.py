@@ -16,7 +16,7 @@ from catchment.model import RawContent
 from catchment.settings import FullPath, Home, Limits, Policy, SourceName, SourceSettings
 from connectors.folders.file import FileEntry
 from connectors.folders.ignore import IgnoreRules
-from connectors.local_files import PARSES_NOTHING, FolderConnector, FolderSettings
+from connectors.local_files import FolderConnector, FolderSettings
 
 
 class PushedSettings(FolderSettings):
@@ -51,7 +51,7 @@ class Pushed(FolderConnector):
         "clips",
         is_watched=True,
         level="gold",
-        exempt={**PARSES_NOTHING, "moves": "a program that pushes knows a document by its key alone"},
+        exempt={"moves": "a program that pushes knows a document by its key alone"},
     )
     settings: ClassVar[type[SourceSettings]] = PushedSettings
     policy: ClassVar[Policy] = FolderConnector.policy.model_copy(update={"limits": Limits(max_mb=50)})

@@ -159,6 +159,7 @@ ROOMS = {
         "charsets": set(),
         "model": {"errors"},
         "typed_settings": {"errors"},
+        "pytest_plugin": set(),
         "runtime": _BASICS,
         "settings": _BASICS | {"runtime"},
         "pacing": _BASICS | {"runtime"},

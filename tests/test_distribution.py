@@ -14,6 +14,7 @@ import pytest
 
 from catchment import __version__
 from catchment.runtime import installation
+from tests.outside_packages import install
 from tests.project_files import PROJECT, export, is_generated, project_files
 
 _BUILD = "import sys; from setuptools import build_meta as b; to = sys.argv[1]; b.build_sdist(to); b.build_wheel(to)"
@@ -138,6 +139,27 @@ def test_version_of_a_clone_names_its_commit(site: Path) -> None:
 def test_demo_of_a_wheel_keeps_its_state_in_the_cache_folder(site: Path) -> None:
     said = run([site], "-c", "from console.start_stop import demo; print(demo._state(), demo._EXAMPLES[1].folder)")
     assert said.stdout.split() == ["/somewhere/catchment/demo", str(site / "catchment" / "shipped")]
+
+
+def test_wheel_starts_and_tests_a_package(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([site], "-m", "catchment", "connector", "new", "quotes").returncode == 0
+    folder = tmp_path / "quotes"
+    code, points = (folder / "catchment_quotes.py").read_text(), ("quotes = catchment_quotes:QuotesSource",)
+    install(folder, code, package="catchment-quotes", module="catchment_quotes", points=points)
+    said = run(
+        [site, folder],
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error::pytest.PytestAssertRewriteWarning",
+        "quotes",
+    )
+    assert said.returncode == 0, said.stdout
+    assert " passed, 3 skipped" in said.stdout
+    assert str(site) in run([site], "-m", "pytest", "--trace-config", "--collect-only", "quotes").stdout
 
 
 @pytest.mark.parametrize("name", installation._PACKAGES)

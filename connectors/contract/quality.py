@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ class QualityRule:
     """A rule of the scale.
 
     Attributes:
+        tests: The tests of the suite that check it.
         kept_by: The base class that keeps it for its subclasses.
         only_with: The method without which it does not apply.
     """
@@ -25,6 +26,7 @@ class QualityRule:
     reason: str
     example: str
     exceptions: str
+    tests: Sequence[str] = ()
     kept_by: str = ""
     only_with: str = ""
 

@@ -32,10 +32,11 @@ def new(
         raise BadInput(f"{name!r}: not a name of a kind; use lower-case letters, digits and _, a letter first")
     if name in kinds():
         raise BadInput(f"{name}: this kind of source exists; choose another name")
-    if Path(name).exists():
-        raise BadInput(f"{name}: exists in this folder; choose another name, or another folder")
+    try:
+        Path(name).mkdir()
+    except FileExistsError:
+        raise BadInput(f"{name}: exists in this folder; choose another name, or another folder") from None
     words = "".join(map(str.capitalize, name.split("_")))
-    Path(name).mkdir()
     for file in sorted((FILES / "examples" / "connector").glob("*.*")):
         text = file.read_text(encoding="utf-8").replace("sample", name).replace("Sample", words)
         Path(name, file.name.replace("sample", name)).write_text(text, encoding="utf-8")

@@ -180,7 +180,11 @@ def list_kinds(as_json: arguments.Json = False) -> None:
     if as_json:
         render.show_json(described())
         return
-    rows = [(row.kind, row.title, row.example, row.level, row.version) for row in described() if not row.problem]
+    rows = [
+        (row.kind, words.title, words.example, words.level, row.version)
+        for row in described()
+        if not row.problem and (words := row.manifest)
+    ]
     render.show_table(("KIND", "WHAT", "LOCATION", "QUALITY", "VERSION"), rows)
     for line in problems():
         render.note(render.clean(line))

@@ -18,7 +18,6 @@ from catchment.settings import SettingRow
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from connectors.contract.quality import RULES, QualityRule
-from connectors.contract.suite import ConnectorContract
 from deployments.health.announcing import AlertSettings, MailSettings
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -109,10 +108,9 @@ def _manifests() -> str:
 
 def _rules() -> str:
     """Return a table of the rules for connectors."""
-    checked = {getattr(test, "rule", None) for test in vars(ConnectorContract).values()}
 
     def line(name: str, rule: QualityRule) -> str:
-        keeper = "suite" if name in checked else f"`{rule.kept_by}`, own test" if rule.kept_by else "own test"
+        keeper = "suite" if rule.tests else f"`{rule.kept_by}`, own test" if rule.kept_by else "own test"
         cells = (rule.rule, rule.reason, rule.example, rule.exceptions)
         return f"| `{name}` | {rule.level} | {' | '.join(map(_cell, cells))} | {keeper} |\n"
 
