@@ -17,7 +17,7 @@ import pytest
 from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced, Windowed
 from catchment.errors import ItemError, SourceError
 from catchment.model import Checkpoint, Root, Tombstone, Upsert
-from connectors import connector_class
+from connectors import connector_class, problem
 from connectors.contract.memory_ledger import MemoryLedger
 from connectors.contract.quality import RULES, open_rules
 
@@ -90,6 +90,8 @@ class ConnectorContract:
 
     @pytest.fixture(autouse=True)
     def _only_rules_that_apply(self, request: pytest.FixtureRequest) -> None:
+        if reason := problem(self.kind):
+            pytest.fail(reason, pytrace=False)
         cls, name = connector_class(self.kind), request.function.__name__
         if any(name in rule.tests and key not in open_rules(cls) for key, rule in RULES.items()):
             pytest.skip(f"{self.kind}: exempt, or above its level")

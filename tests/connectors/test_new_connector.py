@@ -88,6 +88,7 @@ def test_new_package_passes_its_tests_when_installed(tmp_path: Path) -> None:
         return subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
 
     assert run("catchment", "connector", "new", "quotes").returncode == 0
+    assert "unknown kind of source 'quotes'; choose one of " in run("pytest", "quotes").stdout
     assert run("pip", "install", "--editable", "quotes").returncode == 0
     tested = run("pytest", "quotes")
     assert tested.returncode == 0, tested.stdout

@@ -82,6 +82,14 @@ def test_package_that_cannot_be_used_concerns_only_its_sources(site: Path, code:
     _only_books_fail(site, line)
 
 
+def test_list_of_kinds_has_levels_and_problems(site: Path) -> None:
+    install(site, "import no_such_module")
+    rows = {row.kind: row for row in connectors.described()}
+    assert (rows["web"].manifest.level, rows["web"].problem) == ("gold", None)
+    assert (rows["shelf"].manifest.level, rows["shelf"].version) == ("", "1.2")
+    assert str(rows["shelf"].problem).startswith("shelf: catchment-shelf cannot be loaded")
+
+
 def test_source_of_a_package_that_was_uninstalled_keeps_its_settings(site: Path) -> None:
     assert problems() == []
     _only_books_fail(site, connectors.problem("shelf"))
