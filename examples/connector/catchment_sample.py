@@ -8,7 +8,8 @@ from pydantic import Field
 
 from catchment.contracts import Manifest
 from catchment.errors import BadInput, SourceInvalid, SourceUnavailable
-from catchment.settings import FullPath, SourceSettings, expanded
+from catchment.runtime.home import expanded
+from catchment.settings import FullPath, SourceSettings
 from connectors.listing import Entry, Listing
 
 
