@@ -37,6 +37,7 @@ from catchment.settings import Policy, SourceSettings
 if TYPE_CHECKING:
     import httpx
 
+_PER_CHECKPOINT = 2_000
 _AT_ONCE = 50
 _SILENCE_SECONDS, _SECONDS = 60.0, 600.0
 
@@ -117,10 +118,12 @@ class Listing:
         yield Root({"": self.kind})
         before, listed = known.within(""), self._list()
         yield from (Tombstone(name) for name in before if name not in listed)
-        for item in (entry.item for entry in listed.values()):
+        for number, item in enumerate((entry.item for entry in listed.values()), 1):
             old = before.get(item.locator)
             if old is None or (old.version, old.identity) != (item.version, item.identity):
                 yield Upsert(item)
+            if number % _PER_CHECKPOINT == 0:
+                yield Checkpoint()
         yield Checkpoint()
 
     def fetch(self, item: Item) -> RawContent:

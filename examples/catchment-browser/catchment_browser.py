@@ -72,6 +72,8 @@ class Browser(Listing):
         "the history and the bookmarks of a browser",
         place="Profile: path of its folder, from about:profiles or chrome://version",
         example="~/.mozilla/firefox/k2xw81tb.default-release",
+        level="silver",
+        exempt={"moves": "a day is known by its date"},
     )
     settings: ClassVar[type[SourceSettings]] = BrowserSettings
 

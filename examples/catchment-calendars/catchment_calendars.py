@@ -63,6 +63,8 @@ class Calendar(HostListing):
         "a calendar",
         place="Address: of CalDAV calendars, with / at the end, or of an .ics file",
         example="https://cloud.example.org/dav/calendars/ada/",
+        level="silver",
+        exempt={"moves": "an entry is known by its address"},
     )
     settings: ClassVar[type[SourceSettings]] = CalendarSettings
 

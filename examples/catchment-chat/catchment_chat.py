@@ -46,6 +46,8 @@ class Telegram(Listing):
         "Telegram",
         place="Export: path of its folder, or of the file result.json in it",
         example="~/Downloads/ChatExport/result.json",
+        level="silver",
+        exempt={"moves": "a month of a chat is known by its name"},
     )
     settings: ClassVar[type[SourceSettings]] = TelegramSettings
     policy: ClassVar[Policy] = Policy(limits=Limits(memory_mb=4_096))

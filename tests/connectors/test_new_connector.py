@@ -146,8 +146,8 @@ class _Emptied(SampleSource):
 
 
 class _Open(SampleSource):
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "handle": lambda: None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.configured, lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from catchment.runtime import installation
 from connectors import connector_class
+from connectors.contract.memory_ledger import MemoryLedger
 from flows.flow_form import flow_form
-from tests.connectors.memory_ledger import MemoryLedger
 from tests.examples.packages import register
 
 
@@ -19,13 +19,13 @@ def ledger() -> MemoryLedger:
     return MemoryLedger()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example packages are installed; what was found before is forgotten, and afterwards again."""
     site: Path = tmp_path_factory.mktemp("site")
     register(site)
     monkeypatch.syspath_prepend(str(site))
-    caches = (installation.installed, connector_class, flow_form)
+    caches = (installation.entry_points, installation.installed, connector_class, flow_form)
     for cached in caches:
         cached.cache_clear()
     yield

@@ -21,7 +21,7 @@ from catchment_browser import Browser, BrowserSettings
 
 from catchment.contracts import Connector
 from catchment.errors import BadInput, SourceError, SourceInvalid, SourceUnavailable
-from tests.connectors.memory_ledger import MemoryLedger
+from connectors.contract.memory_ledger import MemoryLedger
 from tests.examples.example_contract import ExampleContract
 from tests.waiting import until
 

@@ -22,7 +22,7 @@ from catchment.errors import (
     SourceUnavailable,
     StillChanging,
 )
-from tests.connectors.memory_ledger import MemoryLedger
+from connectors.contract.memory_ledger import MemoryLedger
 from tests.connectors.web.server import Page, SmallWeb
 from tests.examples.example_contract import ExampleContract
 

@@ -10,7 +10,7 @@ import pytest
 from catchment_chat import Telegram, TelegramSettings
 
 from catchment.errors import BadInput, SourceInvalid
-from tests.connectors.memory_ledger import MemoryLedger
+from connectors.contract.memory_ledger import MemoryLedger
 from tests.examples.example_contract import ExampleContract
 
 

@@ -26,8 +26,8 @@ from catchment.errors import (
 )
 from catchment.model import Checkpoint, Root, Tombstone, Upsert
 from catchment.settings import SourceSettings
+from connectors.contract.memory_ledger import MemoryLedger
 from connectors.listing import Entry, Listing
-from tests.connectors.memory_ledger import MemoryLedger
 
 MOMENT = datetime(2026, 11, 30, tzinfo=UTC)
 
