@@ -24,6 +24,7 @@ class PushedSettings(FolderSettings):
 
     identity: ClassVar[tuple[str, ...]] = ("folder", "root")
     folder: SourceName = Field(title="Folder", description="Name of the source, and of its folder in the home")
+    max_gb: float = Field(10, gt=0, title="Size", description="Gigabytes that all of its documents may take")
     root: SkipJsonSchema[FullPath] = Field(Path("/"), exclude=True, description="Its folder in the home")
 
     @classmethod
@@ -59,6 +60,8 @@ class Pushed(FolderConnector):
 
     def __init__(self, settings: PushedSettings) -> None:
         ignore_files = (settings.ignore_file,) if settings.ignore_file else ()
+        self.root, self.max_bytes = settings.root, settings.policy(self.policy).limits.max_bytes
+        self.most_bytes = settings.max_gb * 1e9
         super().__init__(settings, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files))
 
     def probe(self) -> str:
@@ -66,5 +69,5 @@ class Pushed(FolderConnector):
         return f"{self._tree.name}: documents that programs push"
 
     def _described(self, file: FileEntry) -> RawContent:
-        raw = pushed_files.described(self._tree.root, file.name)
+        raw = pushed_files.described(self.root, file.name)
         return replace(raw, modified=raw.modified or file.modified, encoding=raw.encoding or self._encoding)

@@ -13,7 +13,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -24,8 +24,8 @@ _FULL = "The disk is full, so nothing was written; make room and try again"
 _WORN = "The disk that holds Catchment's state fails; check it, and try again"
 _READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for writing and try again"
 _MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
-UNFINISHED = ".unfinished"
-"""Suffix of temporary files."""
+TEMPORARY = ".*~*~*.unfinished*"
+"""Pattern of the names of temporary files."""
 _MAKER = re.compile(r"~([^~]+)~\d+\.unfinished")
 OPENING = "-opening"
 """Suffix of the file with the lock of `opening`."""
@@ -38,16 +38,29 @@ def write(path: Path, data: bytes, *, flushed: bool = True) -> None:
 
     Not `flushed`: a power cut may leave neither content.
     """
-    fresh = unfinished(path)
+    write_all({path: data}, flushed=flushed)
+
+
+def write_all(files: Mapping[Path, bytes], *, flushed: bool = True) -> None:
+    """Replace files one after the other, once the data of all is on the disk: a full disk leaves all as they were.
+
+    Raises OSError as `put` does.
+    """
+    fresh = {unfinished(path): path for path in files}
     try:
-        with open(fresh, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(data)
-        if flushed:
-            put(fresh, path)
-        else:
-            fresh.replace(path)
+        for new, path in fresh.items():
+            with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                file.write(files[path])
+        for new in [*fresh][1:] if flushed else ():
+            flush(new)  # `put` flushes the first one before its rename
+        for new, path in fresh.items():
+            if flushed:
+                put(new, path)
+            else:
+                new.replace(path)
     finally:
-        fresh.unlink(missing_ok=True)
+        for new in fresh:
+            new.unlink(missing_ok=True)
 
 
 def unfinished(path: Path) -> Path:
@@ -55,7 +68,7 @@ def unfinished(path: Path) -> Path:
 
     Also removes the temporary files that killed processes left in the folder. Raises OSError.
     """
-    for left in path.parent.glob(".*~*~*.unfinished*"):
+    for left in path.parent.glob(TEMPORARY):
         # In a shared folder, each user can remove only their own files.
         with suppress(PermissionError):
             if _is_left(left):

@@ -55,8 +55,8 @@ class Home:
     """The list of addresses that the source `inbox` reads, one per line."""
     pushed = _Below("pushed")
     """The documents that programs pushed, in a folder for each source: their only copy."""
-    push_tokens = _Below("push-tokens.json")
-    """The digests of the tokens of programs that push. Never in a backup, which could bring back a revoked one."""
+    push_tokens = _Below("push-tokens")
+    """The tokens of programs that push, by their digests. Never in a backup, which could bring back a revoked one."""
     alerts_file = _Below("alerts.yaml")
     """The objectives, and the rules of messages about incidents."""
     web_port = _Below("web-port")

@@ -22,6 +22,7 @@ from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
 from catchment.errors import TryAgain
 from catchment.ledger import Holdings, Ledger, Source, items_in_copy
+from catchment.runtime import atomic_files
 from catchment.settings import Home
 
 _SYNC_ENDS_SECONDS = 120.0
@@ -184,7 +185,9 @@ def _wait_for_sync(ledger: Ledger, source: Source) -> None:
 def forget_files(home: Home, source: str) -> None:
     """Remove a source's files outside the ledger and the cache: copies, pushed documents and plans."""
     for folder in (home.copies(source), home.pushed / source):
-        shutil.rmtree(folder, ignore_errors=True)
+        # A document that arrives meanwhile must not be left.
+        with atomic_files.alone(folder):
+            shutil.rmtree(folder, ignore_errors=True)
     for file in home.plans.glob("*.json"):
         if _planned(file) in (source, None):
             file.unlink(missing_ok=True)

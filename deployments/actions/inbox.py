@@ -15,9 +15,9 @@ from catchment.errors import BadInput, NoConsent, NotFound, Refused, TryAgain
 from catchment.model import RawContent, count
 from catchment.runtime import atomic_files
 from catchment.settings import Home
-from connectors.pushed import Pushed, PushedSettings
 from deployments.actions import consents, sources, syncs
 from deployments.actions.desk import Desk
+from deployments.actions.pushed import push_place
 from deployments.actions.sources import NewSource
 
 INBOX = "inbox"
@@ -120,20 +120,15 @@ def enqueue(
 def keep_file(desk: Desk, name: str, data: bytes, actor: str, reason: str = "") -> str | None:
     """Copy a file into the source for files, and sync it. The first call creates the source. May be repeated.
 
-    Return the run, or None if none could be started. Raises Refused if another source has the name, BadInput, HomeUnavailable.
+    Return the run, or None if none could be started. Raises NotFound if a source of another kind has the name, and as
+    `push_place.store`.
     """
     if FILES not in desk.entries():
         sources.add(desk, NewSource("pushed", FILES, FILES), actor, reason)
-    settings = desk.entry(FILES).settings
-    if not isinstance(settings, PushedSettings):
-        raise Refused(f"{FILES}: another source has this name; remove that source")
-    if len(data) > (most := settings.policy(Pushed.policy).limits.max_bytes):
-        raise BadInput(f"{name}: larger than {most / 1e6:g} MB; see limits.max_mb of {FILES}")
     key = pushed_files.key_of(name.encode() + b"\0" + data, Path(name).suffix)
-    with atomic_files.explained():
-        changed = pushed_files.put(settings.root, key, RawContent(data, name, metadata={"pushed_by": actor}))
-    if changed:
-        with desk.writing() as ledger:
+    raw = RawContent(data, name, metadata={"pushed_by": actor})
+    with desk.writing() as ledger:
+        if push_place.store(push_place.place(desk, ledger, FILES), key, raw):
             ledger.sources.note(FILES, "changed", actor, reason, fact="1 file")
     with suppress(NotFound, Refused, TryAgain):
         return syncs.start(desk, FILES, actor, reason)

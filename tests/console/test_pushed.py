@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -38,24 +39,36 @@ def test_pushed_source_is_watched_and_named_like_its_folder(cli: Cli, folder: Pa
 def test_backup_has_pushed_documents_and_restore_keeps_newer_ones(cli: Cli, folder: Path, tmp_path: Path) -> None:
     for key in ("lost", "edited"):
         pushed_files.put(folder, key, note(f"{key}, as in the backup"))
+    pushed_files.put(folder, "x.unfinished", note("whole"))
     (folder / ".x~process~1.unfinished").write_text("half")
+    (folder / "00").mkdir(exist_ok=True)
+    (folder / "00" / "link").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "00" / "pipe")
     assert cli("backup", str(tmp_path / "kept.db")).code == 0
+    for odd in ("link", "pipe"):
+        (folder / "00" / odd).unlink()
+    pushed_files.remove(folder, "x.unfinished")
     pushed_files.remove(folder, "lost")
     pushed_files.put(folder, "edited", note("newer"))
     pushed_files.put(folder, "new", note("new"))
     (folder / ".x~process~1.unfinished").unlink()
     assert cli("restore", str(tmp_path / "kept.db")).code == 0
-    texts = {key: (folder / pushed_files.locator(key)).read_text() for key in ("lost", "edited", "new")}
-    assert texts == {"lost": "lost, as in the backup", "edited": "newer", "new": "new"}
+    texts = {key: (folder / pushed_files.locator(key)).read_text() for key in ("lost", "edited", "new", "x.unfinished")}
+    assert texts == {
+        "lost": "lost, as in the backup",
+        "edited": "newer",
+        "new": "new",
+        "x.unfinished": "whole",
+    }
     assert pushed_files.described(folder, "lost").name == "note.md"
-    assert len([file for file in folder.rglob("*") if file.is_file()]) == 6
+    assert len([file for file in folder.rglob("*") if file.is_file()]) == 8
 
 
 def test_token_is_shown_once_and_stored_as_a_digest(cli: Cli, folder: Path) -> None:
     added = cli("tokens", "add", "browser", "--source", "clips", "--reason", "saved pages")
-    secret, file = added.out.strip(), folder.parent.parent / "push-tokens.json"
+    secret, (file,) = added.out.strip(), (folder.parent.parent / "push-tokens").iterdir()
     assert (added.code, len(secret), file.stat().st_mode & 0o777) == (0, 43, 0o600)
-    assert secret not in file.read_text()
+    assert secret not in file.name + file.read_text()
     home = Home(folder.parent.parent)
     assert (token := pushed.holder(home, secret)) and (token.name, token.source) == ("browser", "clips")
     assert pushed.holder(home, "") is None
@@ -78,7 +91,7 @@ def test_token_needs_a_free_name_and_a_pushed_source(cli: Cli, folder: Path, tmp
     assert cli("tokens", "add", "other", "--source", "nowhere").code == 4
     assert cli("add", "local_files", str(tmp_path), "--name", "papers").code == 0
     assert cli("tokens", "add", "other", "--source", "papers").code == 2
-    (folder.parent.parent / "push-tokens.json").write_text("[{}]")
+    next((folder.parent.parent / "push-tokens").iterdir()).write_text("[]")
     assert "damaged; delete it" in cli("tokens", "list").err
 
 

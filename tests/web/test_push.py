@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import json
 import os
+import shutil
+import socket
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +19,8 @@ import httpx
 import pytest
 
 from catchment.content import pushed_files
+from catchment.model import RawContent
+from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from console.main import main
 from tests.web.conftest import connected, served
@@ -152,6 +160,7 @@ def test_saved_page_of_an_add_on_is_replaced_when_it_is_saved_again(home: Home, 
         {"text": "x", "key": ".hidden"},
         {"text": "x", "key": "k" * 121},
         {"text": "x", "key": "half.part"},
+        {"text": "x", "key": "a\0"},
         {"text": "x", "colour": "red"},
         {"text": "x", "source": "other"},
         {"text": "x", "source": "nowhere"},
@@ -194,8 +203,117 @@ def test_hostile_program_cannot_fill_disk_and_memory(home: Home, client: httpx.C
     assert client.put(f"{PATH}/k", content=bytes(1_000_000)).status_code == 202
     codes = [client.put(f"{PATH}/k", content=b"x").status_code for _ in range(600)]
     assert codes[0] == 202 and codes[-1] == 429
-    assert client.put(f"{PATH}/k", content=b"x").headers["retry-after"] == "60"
+    assert client.put(f"{PATH}/k", content=b"x").headers["retry-after"] == "1"
     assert list(files(home)) == ["k"]
+
+
+def test_restart_does_not_permit_more_requests(home: Home, prepared: str) -> None:
+    for _ in range(2):
+        with pushing(home, prepared) as client:
+            start = time.monotonic()
+            codes = [client.put(f"{PATH}/k", content=b"x").status_code for _ in range(120)]
+            # A few may be sent at once; then ten a second.
+            assert codes.count(202) + codes.count(200) <= 65 + 10 * (time.monotonic() - start)
+            assert 429 in codes
+
+
+def test_full_source_refuses_pushes_also_after_a_restart(home: Home, prepared: str) -> None:
+    assert main(["sources", "set", "clips", "max_gb=0.0002"]) == 0
+    with pushing(home, prepared) as client:
+        codes = [client.put(f"{PATH}/k{number}", content=b"x").status_code for number in range(40)]
+        assert codes == [202] * 24 + [507] * 16, "each small document counts 8 kB"
+    assert len(files(home)) == 24
+    with pushing(home, prepared) as client:
+        refused = client.put(f"{PATH}/k30", content=b"x")
+        assert (refused.status_code, "raise max_gb" in refused.json()["error"]) == (507, True)
+    for number in range(12):
+        pushed_files.remove(home.pushed / "clips", f"k{number}")
+    with pushing(home, prepared) as client:
+        assert client.put(f"{PATH}/k30", content=b"x").status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["tokens", "revoke", "robot"], b"401"),
+        (["sources", "remove", "clips", "--yes"], b"401"),
+        (["consent", "revoke", "clips", "--yes"], b"409"),
+    ],
+)
+def test_push_that_arrives_after_a_revocation_is_refused(
+    home: Home, prepared: str, command: list[str], code: bytes
+) -> None:
+    with pushing(home, prepared) as client:
+        port = client.base_url.port or 0
+        head = f"PUT {PATH}/late HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {prepared}\r\n"
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
+            slow.sendall(head.encode() + b"Content-Length: 20\r\n\r\n0123456789")
+            time.sleep(0.3)
+            assert main(command) == 0
+            slow.sendall(b"0123456789")
+            assert slow.recv(1_000).split()[1] == code
+    assert files(home) == {}
+    assert (home.pushed / "clips").exists() == (command[0] == "tokens")
+
+
+def test_push_that_is_stored_during_a_removal_leaves_nothing(home: Home, prepared: str) -> None:
+    root = home.pushed / "clips"
+    with ThreadPoolExecutor() as threads:
+        with atomic_files.alone(root):
+            raw = RawContent(b"x", "x.txt")
+            pushes = [threads.submit(pushed_files.put, root, f"k{number}", raw) for number in range(3)]
+            time.sleep(0.2)
+            shutil.rmtree(root)
+        assert {type(push.exception(timeout=60)) for push in pushes} == {FileNotFoundError}
+    assert not root.exists()
+
+
+def test_full_disk_leaves_a_document_as_it_was(home: Home, prepared: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = home.pushed / "clips"
+    assert pushed_files.put(root, "k", RawContent(b"old", "old.txt", "Old"))
+    flush = atomic_files.flush
+
+    def flush_facts_alone(path: Path) -> None:
+        if path.name.startswith(".k~"):
+            raise OSError(errno.ENOSPC, "full")
+        flush(path)
+
+    monkeypatch.setattr(atomic_files, "flush", flush_facts_alone)
+    with pytest.raises(OSError, match="full"):
+        pushed_files.put(root, "k", RawContent(b"new", "new.txt", "New"))
+    assert (files(home), facts(home, "k").title) == ({"k": b"old"}, "Old")
+    assert len([file for file in root.rglob("*") if file.is_file()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "problem"),
+    [
+        ({"Content-Type": "application/x-www-form-urlencoded"}, b'{"text": "x"}', "name the type"),
+        ({"Content-Type": "text/plain", "Content-Encoding": "gzip"}, gzip.compress(b"x", mtime=0), "Content-Encoding"),
+        ({"Content-Type": "multipart/form-data"}, b"--b\r\n\r\nx\r\n--b--", "no boundary"),
+    ],
+)
+def test_body_that_would_be_stored_as_something_else_is_refused(
+    home: Home, client: httpx.Client, headers: dict[str, str], body: bytes, problem: str
+) -> None:
+    refused = client.post(PATH, content=body, headers=headers)
+    assert (refused.status_code, problem in refused.json()["error"]) == (400, True)
+    assert files(home) == {}
+
+
+def test_form_with_two_files_or_a_repeated_field_is_refused(home: Home, client: httpx.Client) -> None:
+    two = [(name, (f"{name}.txt", b"x", "text/plain")) for name in ("file", "other")]
+    assert "more than one file" in client.post(PATH, files=two).json()["error"]
+    assert "title: given twice" in client.post(f"{PATH}?title=a&title=b", content=b"x").json()["error"]
+    assert files(home) == {}
+    note = client.post(
+        PATH,
+        files={"file": ("n.txt", "вода".encode("cp1251"), "text/plain; charset=cp1251")},
+        data={"tags": "a, b", "title": "T"},
+    )
+    assert note.status_code == 201
+    stored = facts(home, note.json()["key"])
+    assert (stored.encoding, stored.title, stored.name) == ("cp1251", "T", "n.txt.md")
 
 
 def test_push_after_a_kill_before_the_answer_gives_one_document(

@@ -5,11 +5,11 @@ A response depends on the source of the token alone. A document is on the disk b
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
-from collections import defaultdict, deque
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import defaultdict
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -25,34 +25,42 @@ from catchment.errors import BadInput
 from catchment.model import RawContent
 from deployments.actions import pushed
 from deployments.actions.desk import Desk
-from deployments.actions.pushed import PushPlace
+from deployments.actions.pushed import push_place
 from web.guard import ANY_SIZE, PATIENCE, error
-from web.push.envelopes import PushFields, fields_of, form_of, lines_of
+from web.push.envelopes import PushFields, envelopes_of, fields_of
 from web.warm_library import WarmLibrary
 
 PATH = "/api/v1/documents"
 _TOKEN = "push-token"
-_ENVELOPE_BYTES = 1_000_000
+_NO_TOKEN = "token missing or wrong"
 _SECONDS = 60.0
 """Time in which the body of a push must arrive."""
 _AT_ONCE = 2
-"""Bodies of one source in memory."""
-_PER_MINUTE = 600
-_MOST_WAITING = 10_000
-"""Documents of one source that no sync has read yet."""
+"""Requests of one source in work, each with its body in memory."""
+_PAUSE = 0.1
+"""Seconds between the requests of one source, on the average of `_PERIOD`."""
+_PERIOD, _FIRST_PERIOD = 60.0, 6.0
+"""Seconds whose requests a source may send at once; and after a start of this process, which must not permit more."""
+_RECOUNT = 60.0
+"""Seconds until the documents of a full source are counted again."""
 _SPARED_BYTES = 1_000_000_000
 """Free space of the disk below which no push is accepted."""
-_TOO_LARGE = "larger than {:g} MB; see limits.max_mb of the source"
-_LINES = ("application/x-ndjson", "application/jsonl")
 
 
 @dataclass(slots=True)
 class _Load:
-    """The load of one source: the times of its requests in the last minute, and of the documents that wait for a sync."""
+    """The load of one source.
 
-    requests: deque[float] = field(default_factory=deque)
-    waiting: deque[datetime] = field(default_factory=deque)
-    arriving: int = 0
+    Attributes:
+        used_until: The end of the pauses of its requests, in the time of `time.monotonic`.
+        held: Bytes that its documents take at most. Counted at `counted`; each push adds to it, and no deletion subtracts.
+        running: Number of requests in work.
+    """
+
+    used_until: float
+    held: float = math.inf
+    counted: float = -math.inf
+    running: int = 0
 
 
 class PushDoor:
@@ -60,7 +68,8 @@ class PushDoor:
 
     def __init__(self, library: WarmLibrary, desk: Desk) -> None:
         self._library, self._desk = library, desk
-        self._loads: defaultdict[str, _Load] = defaultdict(_Load)
+        start = time.monotonic()
+        self._loads: defaultdict[str, _Load] = defaultdict(lambda: _Load(start - _FIRST_PERIOD))
 
     @property
     def routes(self) -> list[Route]:
@@ -79,7 +88,7 @@ class PushDoor:
         scheme, _, secret = authorization.partition(" ")
         token = pushed.holder(self._desk.home, secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
-            return error(401, "token missing or wrong", {"WWW-Authenticate": "Bearer", "Connection": "close"})
+            return error(401, _NO_TOKEN, {"WWW-Authenticate": "Bearer", "Connection": "close"})
         scope[_TOKEN], scope[ANY_SIZE] = token, True
         return None
 
@@ -91,98 +100,94 @@ class PushDoor:
         return is_below and (scope["method"] not in ("GET", "HEAD") or path.endswith("/state"))
 
     async def _receive(self, request: Request) -> Response:
-        place = await self._library.read(lambda: self._place(request))
-        load = self._loads[place.source]
-        self._admit(load, place.read_until)
-        load.arriving += 1
+        load = self._admitted(request)
+        load.running += 1
         try:
+            place = await self._library.read(lambda: self._place(request))
             if grant := request.scope.get("state", {}).get(PATIENCE):
                 grant(_SECONDS)
-            body = await _body(request, place.max_bytes + _ENVELOPE_BYTES)
-            answer, status = await to_thread.run_sync(self._stored, request, place, body)
+            body = await _body(request, place.max_bytes)
+            answer, status = await to_thread.run_sync(self._stored, request, load, body)
         finally:
-            load.arriving -= 1
-        changed = sum(result.get("changed", False) for result in answer.get("results", [answer]))
-        load.waiting.extend([datetime.now(UTC)] * changed)
+            load.running -= 1
         return JSONResponse(answer, status, {"Location": answer["where"]} if "where" in answer else None)
 
-    def _admit(self, load: _Load, read_until: datetime | None) -> None:
-        """Raise HTTPException if the source received too much, or the disk is nearly full."""
-        now = time.monotonic()
-        while load.requests and load.requests[0] < now - 60:
-            load.requests.popleft()
-        while load.waiting and read_until is not None and load.waiting[0] < read_until:
-            load.waiting.popleft()
-        busy = {"Retry-After": "60"}
-        if len(load.requests) >= _PER_MINUTE:
-            raise HTTPException(429, f"more than {_PER_MINUTE} requests a minute; send a batch, or wait", busy)
-        if load.arriving >= _AT_ONCE:
-            raise HTTPException(429, f"{_AT_ONCE} pushes are arriving; send one after another", {"Retry-After": "1"})
-        if len(load.waiting) >= _MOST_WAITING:
-            raise HTTPException(429, f"{_MOST_WAITING:,} documents wait for a sync; try again later", busy)
-        if shutil.disk_usage(self._desk.home.path).free < _SPARED_BYTES:
-            raise HTTPException(507, "the disk is nearly full; make room")
-        load.requests.append(now)
+    def _admitted(self, request: Request) -> _Load:
+        """Return the load of the source, with this request. Raises HTTPException if there are too many."""
+        load, now = self._loads[request.scope[_TOKEN].source], time.monotonic()
+        load.used_until = max(load.used_until, now - _PERIOD)
+        wait = load.used_until + _PAUSE - now
+        if wait > 0 or load.running >= _AT_ONCE:
+            limit = f"{_PERIOD / _PAUSE:.0f} requests a minute and {_AT_ONCE} at once"
+            headers = {"Retry-After": str(math.ceil(max(wait, 1)))}
+            raise HTTPException(429, f"more than {limit}; send a batch, or wait", headers)
+        load.used_until += _PAUSE
+        return load
 
-    def _place(self, request: Request) -> PushPlace:
-        return PushPlace.of(self._desk, self._library.ledger, request.scope[_TOKEN])
+    def _place(self, request: Request) -> push_place.PushPlace:
+        token = request.scope[_TOKEN]
+        if token not in pushed.tokens(self._desk.home):
+            raise HTTPException(401, _NO_TOKEN)
+        return push_place.place(self._desk, self._library.ledger, token.source)
 
-    def _stored(self, request: Request, place: PushPlace, body: bytes) -> tuple[dict[str, Any], int]:
+    def _stored(self, request: Request, load: _Load, body: bytes) -> tuple[dict[str, Any], int]:
         """Store the documents of a request. Return their states, and the status of the response."""
-        content_type = request.headers.get("content-type", "application/octet-stream")
-        media_type = content_type.partition(";")[0].strip().lower()
-        path_key: str | None = request.path_params.get("key")
-        is_batch = media_type in _LINES and path_key is None
-        default_key = path_key or (None if is_batch else request.headers.get("idempotency-key"))
-        if default_key is not None and pushed_files.KEY.fullmatch(default_key) is None:
-            raise BadInput("key: use 1 to 120 letters, digits, dots, - and _, starting with a letter or digit")
+        token, path_key = request.scope[_TOKEN], request.path_params.get("key")
+        form, envelopes = envelopes_of(request, body, path_key)
+        default_key = path_key or (None if form == "batch" else request.headers.get("idempotency-key"))
+        # The token may have been revoked, and the source removed, since the first byte arrived.
+        place = self._place(request)
+        _require_room(load, place, len(body) + 2 * pushed_files.SMALLEST * len(envelopes))
 
-        def store(fields: PushFields, file: RawContent | None = None) -> dict[str, Any]:
-            if fields.source not in (None, place.source) or (path_key and fields.key not in (None, path_key)):
+        def store(fields: PushFields, file: RawContent | None) -> dict[str, Any]:
+            if fields.source not in (None, token.source) or (path_key and fields.key not in (None, path_key)):
                 raise BadInput("source, key: not those of the token and of the address")
-            if fields.key is None and default_key is not None:
-                fields = fields.model_copy(update={"key": default_key})
-            key, raw = fields.document(request.scope[_TOKEN].name, file)
-            if len(raw.data) > place.max_bytes:
-                raise HTTPException(413, _TOO_LARGE.format(place.max_bytes / 1e6))
-            return {"key": key, **place.put(key, raw), "where": f"{PATH}/{key}/state"}
+            key, raw = fields.document(token.name, file, default_key)
+            changed = push_place.store(place, key, raw)
+            state = {"state": "waiting"} if changed else self._state(request, key)
+            return {"key": key, **state, "changed": changed, "where": f"{PATH}/{key}/state"}
 
-        if is_batch:
-            results = []
-            for line in lines_of(body):
-                try:
-                    results.append(store(fields_of(line)))
-                except BadInput as problem:
-                    results.append({"error": str(problem)})
-            return {"results": results}, 422 if any("error" in result for result in results) else 202
-        if media_type == "application/json":
-            result = store(fields_of(body))
-        elif media_type == "multipart/form-data":
-            values, file = form_of(content_type, body)
+        if form != "batch":
+            ((values, file),) = envelopes
+            result = store(fields_of(values), file)
             # The add-on SingleFile takes any other status for a failure.
-            return store(fields_of(values), file), HTTPStatus.CREATED
-        else:
-            values = {**request.query_params, **({"tags": request.query_params.getlist("tags")})}
-            result = store(fields_of(values), RawContent(body, path_key or "", media_type=media_type))
-        return result, HTTPStatus.OK if result["state"] == "ready" else HTTPStatus.ACCEPTED
+            success = HTTPStatus.CREATED if form else HTTPStatus.ACCEPTED
+            return result, HTTPStatus.OK if result["state"] == "ready" and not form else success
+        results = []
+        for values, file in envelopes:
+            try:
+                results.append(store(fields_of(values), file))
+            except BadInput as problem:
+                results.append({"error": str(problem)})
+        return {"results": results}, 422 if any("error" in result for result in results) else 202
+
+    def _state(self, request: Request, key: str) -> dict[str, Any]:
+        source = request.scope[_TOKEN].source
+        return push_place.state(self._library.ledger, source, self._place(request), key)
 
     async def _remove(self, request: Request) -> Response:
-        key, place = _key(request), await self._library.read(lambda: self._place(request))
-        self._admit(self._loads[place.source], place.read_until)
-        removed = await to_thread.run_sync(place.remove, key)
+        self._admitted(request)
+        key: str = request.path_params["key"]
+        removed = await self._library.read(lambda: pushed_files.remove(self._place(request).root, key))
         return JSONResponse({"key": key, "removed": removed}, HTTPStatus.ACCEPTED)
 
     async def _show(self, request: Request) -> Response:
-        key = _key(request)
-        state = await self._library.read(lambda: self._place(request).state(key))
-        return JSONResponse({"key": key, **state})
+        key: str = request.path_params["key"]
+        return JSONResponse({"key": key, **await self._library.read(lambda: self._state(request, key))})
 
 
-def _key(request: Request) -> str:
-    key: str = request.path_params["key"]
-    if pushed_files.KEY.fullmatch(key) is None:
-        raise HTTPException(404, "no such document")
-    return key
+def _require_room(load: _Load, place: push_place.PushPlace, size: int) -> None:
+    """Raise HTTPException if the source or the disk is full. Count the documents at first, and when they may be too many."""
+    now = time.monotonic()
+    if shutil.disk_usage(place.root).free < _SPARED_BYTES:
+        raise HTTPException(507, "the disk is nearly full; make room")
+    if load.held + size > place.most_bytes and now - load.counted > _RECOUNT:
+        load.held, load.counted = pushed_files.held(place.root), now
+    if load.held + size > place.most_bytes:
+        raise HTTPException(
+            507, f"more than {place.most_bytes / 1e9:g} GB; remove documents, or raise max_gb of the source"
+        )
+    load.held += size
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -190,5 +195,5 @@ async def _body(request: Request, most: int) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > most:
-            raise HTTPException(413, _TOO_LARGE.format(most / 1e6))
+            raise HTTPException(413, f"larger than {most / 1e6:g} MB; see limits.max_mb of the source")
     return bytes(body)

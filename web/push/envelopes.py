@@ -5,13 +5,17 @@ Only the envelope is read here. The content is parsed in parser processes, as th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import codecs
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from email.message import Message
+from email.parser import HeaderParser
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 import orjson
 from pydantic import AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
+from starlette.requests import Request
 
 from catchment.content import pushed_files
 from catchment.errors import BadInput
@@ -26,10 +30,11 @@ _MOST_FIELDS = 20
 _TEXTS = {"text": ("text/plain", ".txt"), "markdown": ("text/markdown", ".md"), "html": ("text/html", ".html")}
 """The fields with a text: its media type, and the ending of its name."""
 _ENDINGS = dict(_TEXTS.values())
-_NAME, _FILE = re.compile(rb'[; ]name="([^"]*)"'), re.compile(rb'[; ]filename="([^"]*)"')
-_MEDIA = re.compile(rb"content-type:[ \t]*([^\s;]+)", re.IGNORECASE)
 
 _Line = StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1_000)
+
+Envelope = tuple[Mapping[str, Any] | bytes, RawContent | None]
+"""The fields of a document, or their JSON; and its file."""
 
 
 class PushFields(Strict):
@@ -38,7 +43,7 @@ class PushFields(Strict):
     One of `text`, `markdown` and `html` is the content, unless that is a file. `address`: the web page that it is.
     """
 
-    key: Annotated[str, StringConstraints(pattern=f"^{pushed_files.KEY.pattern}$")] | None = None
+    key: str | None = None
     text: str | None = None
     markdown: str | None = None
     html: str | None = None
@@ -49,36 +54,34 @@ class PushFields(Strict):
     address: Annotated[str, _Line, StringConstraints(pattern=r"^https?://")] | None = None
     source: str | None = None
 
-    def document(self, pusher: str, file: RawContent | None = None) -> tuple[str, RawContent]:
+    def document(self, pusher: str, file: RawContent | None, default_key: str | None) -> tuple[str, RawContent]:
         """Return the key and the content of the document. Raises BadInput."""
         texts = [(name, text) for name in _TEXTS if (text := getattr(self, name)) is not None]
         if len(texts) + (file is not None) != 1:
             raise BadInput("give one of text, markdown, html and a file")
         if file is None:
-            (kind, text), encoding = texts[0], "utf-8"
-            media_type, data = _TEXTS[kind][0], text.encode("utf-8", "replace")
-        else:
-            kind, encoding, media_type, data = "file", None, file.media_type or "", file.data
+            name, text = texts[0]
+            file = RawContent(text.encode("utf-8", "replace"), "", media_type=_TEXTS[name][0], encoding="utf-8")
+        data, media_type = file.data, file.media_type or ""
         if self.tags:
-            if kind not in ("text", "markdown") or data.startswith(b"---\n"):
+            if media_type not in ("text/plain", "text/markdown") or data.startswith(b"---\n"):
                 raise BadInput("tags: only of a text or Markdown without front matter, which has its own")
-            data = b"---\ntags: %b\n---\n" % orjson.dumps(self.tags) + data
-            media_type = "text/markdown"
-        name = PurePosixPath((self.name or (file and file.name) or "").replace("\\", "/")).name
+            data, media_type = b"---\ntags: %b\n---\n" % orjson.dumps(self.tags) + data, "text/markdown"
+        name = PurePosixPath((self.name or file.name).replace("\\", "/")).name
         ending = _ENDINGS.get(media_type, "")
         what = self.address.encode() if self.address else name.encode() + b"\0" + data
-        key = self.key or pushed_files.key_of(what, ending or PurePosixPath(name).suffix)
+        key = self.key or default_key or pushed_files.key_of(what, ending or PurePosixPath(name).suffix)
         name = name or key
-        is_page = media_type == "text/html" and self.address
+        address = self.address or ""
         raw = RawContent(
             data,
             name if name.endswith(ending) else name + ending,
             self.title,
             media_type or None,
             self.date,
-            {"pushed_by": pusher, **({"url": self.address} if self.address else {})},
-            encoding,
-            self.address or "" if is_page else "",
+            {"pushed_by": pusher, **({"url": address} if address else {})},
+            file.encoding,
+            address if media_type == "text/html" else "",
         )
         return key, raw
 
@@ -87,7 +90,7 @@ _FIELDS = TypeAdapter(PushFields)
 
 
 def fields_of(values: Mapping[str, Any] | bytes) -> PushFields:
-    """Return the fields of a document from JSON, a query or a form. Raises BadInput."""
+    """Return the fields of a document, of which JSON was not read yet. Raises BadInput."""
     try:
         if isinstance(values, bytes):
             if len(values) > _MOST_JSON:
@@ -98,36 +101,65 @@ def fields_of(values: Mapping[str, Any] | bytes) -> PushFields:
         raise BadInput(problem_of(invalid)) from None
 
 
-def lines_of(body: bytes) -> list[bytes]:
-    """Return the lines of a batch. Raises BadInput if there are too many."""
-    if body.count(b"\n") > MOST_LINES:
-        raise BadInput(f"body: more than {MOST_LINES:,} lines; send several requests")
-    return [line for line in body.split(b"\n") if line.strip()]
+def envelopes_of(request: Request, body: bytes, key: str | None) -> tuple[str, list[Envelope]]:
+    """Return the form of a request, "batch", "form" or "", and its documents. `key`: from its address. Raises BadInput."""
+    if "content-encoding" in request.headers:
+        raise BadInput("Content-Encoding: send the body as it is")
+    content = _headers(f"content-type: {request.headers.get('content-type', '')}")
+    match content.get_content_type():
+        case "application/x-ndjson" | "application/jsonl" if key is None:
+            if body.count(b"\n") > MOST_LINES:
+                raise BadInput(f"body: more than {MOST_LINES:,} lines; send several requests")
+            return "batch", [(line, None) for line in body.split(b"\n") if line.strip()]
+        case "application/json":
+            return "", [(body, None)]
+        case "multipart/form-data":
+            return "form", [_form(content.get_boundary() or "", body)]
+        case "application/x-www-form-urlencoded":
+            # The default of curl, whatever the body is.
+            raise BadInput("Content-Type: application/x-www-form-urlencoded has no document; name the type of the body")
+    return "", [(_fields(request.query_params.multi_items()), _file(content, key or "", body))]
 
 
-def form_of(content_type: str, body: bytes) -> tuple[dict[str, Any], RawContent | None]:
-    """Return the fields of a form (RFC 7578), and its file. Raises BadInput."""
-    boundary = re.search(r'boundary="?([^";,\s]{1,70})', content_type)
-    if boundary is None:
-        raise BadInput("Content-Type: the boundary of the form is missing")
-    fields: dict[str, Any] = {}
-    file = None
-    for head, data in _parts(body, boundary[1].encode()):
-        name, file_name, media = _NAME.search(head), _FILE.search(head), _MEDIA.search(head)
-        if name and file_name is None:
-            fields[name[1].decode("utf-8", "replace")] = data.decode("utf-8", "replace")
-        elif name and file_name:
-            media_type = media[1].decode("ascii", "replace").lower() if media else None
-            file = RawContent(data, file_name[1].decode("utf-8", "replace"), media_type=media_type)
-    if "tags" in fields:
-        fields["tags"] = [tag.strip() for tag in fields["tags"].split(",")]
-    return {name: value for name, value in fields.items() if value}, file
-
-
-def _parts(body: bytes, boundary: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for part in (b"\r\n" + body).split(b"\r\n--" + boundary, _MOST_FIELDS)[1:]:
-        if not part.startswith(b"\r\n"):
-            return
+def _form(boundary: str, body: bytes) -> Envelope:
+    """Return the fields of a form (RFC 7578), and its file."""
+    fields, files = [], []
+    *parts, end = (b"\r\n" + body).split(b"\r\n--" + boundary.encode(), _MOST_FIELDS)
+    if not boundary or not end.startswith(b"--"):
+        raise BadInput(f"body: the form has no boundary, no end, or more than {_MOST_FIELDS} fields")
+    for part in parts[1:]:
         head, _, data = part.partition(b"\r\n\r\n")
-        yield head, data
-    raise BadInput(f"body: the form has no end, or more than {_MOST_FIELDS} fields")
+        headers = _headers(head.strip().decode("utf-8", "replace"))
+        name = str(headers.get_param("name", "", "content-disposition"))
+        if (file_name := headers.get_filename()) is None:
+            fields.append((name, data.decode("utf-8", "replace")))
+        elif file_name:
+            files.append(_file(headers, file_name, data))
+    if len(files) > 1:
+        raise BadInput("body: more than one file; send each in a request of its own")
+    return _fields(fields), files[0] if files else None
+
+
+def _file(headers: Message, name: str, data: bytes) -> RawContent:
+    encoding = None
+    with suppress(LookupError, ValueError):
+        encoding = codecs.lookup(headers.get_content_charset() or "").name
+    return RawContent(data, name, media_type=headers.get_content_type(), encoding=encoding)
+
+
+def _headers(head: str) -> Message:
+    headers = HeaderParser().parsestr(head)
+    headers.set_default_type("application/octet-stream")
+    return headers
+
+
+def _fields(pairs: Iterable[tuple[str, str]]) -> Mapping[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name == "tags":
+            fields.setdefault(name, []).extend(tag.strip() for tag in value.split(",") if tag.strip())
+        elif name in fields:
+            raise BadInput(f"{name}: given twice")
+        elif value:
+            fields[name] = value
+    return fields

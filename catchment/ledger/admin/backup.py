@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
+from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
@@ -134,8 +135,11 @@ def _below(folders: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
     """Yield the files of folders by name, one in memory at a time. Files that are removed or written meanwhile are omitted."""
     for folder in folders:
         for place, _, names in os.walk(folder):
-            for file in (Path(place, name) for name in names if not name.endswith(atomic_files.UNFINISHED)):
+            for file in (Path(place, name) for name in names):
+                # A link or a pipe was put there by hand.
                 with suppress(FileNotFoundError):
+                    if not S_ISREG(file.lstat().st_mode) or file.match(atomic_files.TEMPORARY):
+                        continue
                     yield file.relative_to(folder.parent).as_posix(), file.read_bytes()
 
 

@@ -1,79 +1,76 @@
-"""The documents of a source as a pushing program stores, removes and follows them."""
+"""The documents of a source as a pushing program stores and follows them. All functions may be repeated."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.content import pushed_files
 from catchment.errors import BadInput, NoConsent, NotFound
 from catchment.model import JobState, RawContent, fingerprint
 from catchment.runtime import atomic_files
+from catchment.views.items import because
 from connectors.folders.file import FileEntry
-from connectors.pushed import Pushed, PushedSettings
+from connectors.pushed import Pushed
 from deployments.actions.desk import Desk
-from deployments.actions.pushed.tokens import PushToken
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
 
-_STATES = {JobState.SUCCEEDED: "ready", JobState.QUARANTINED: "quarantined", JobState.SKIPPED: "skipped"}
+PushPlace = Pushed
+"""A source to which programs may push now, as `place` returns it."""
+# An undo cancels the job of a document that it takes out.
+_STATES = {
+    JobState.SUCCEEDED: "ready",
+    JobState.QUARANTINED: "quarantined",
+    JobState.SKIPPED: "skipped",
+    JobState.CANCELLED: "skipped",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class PushPlace:
-    """The source of a token, which may be read now. `read_until`: when its last good sync began.
+def place(desk: Desk, ledger: Ledger, source: str) -> PushPlace:
+    """Return the connector of a source to which programs may push now.
 
-    All methods may be repeated.
+    Raises NotFound, NoConsent, Refused on another host, or ConfigError.
     """
+    connector = desk.connector_here(desk.entry(source))
+    if not isinstance(connector, Pushed):
+        raise NotFound(f"{source}: not a source of the kind pushed")
+    if not ledger.consents.agreed(source):
+        raise NoConsent(f"{source}: no consent given; run: catchment consent give {source}")
+    # A withdrawal of the consent deleted it.
+    connector.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return connector
 
-    source: str
-    max_bytes: int
-    read_until: datetime | None
-    _root: Path
-    _connector: Pushed
-    _ledger: Ledger
 
-    @classmethod
-    def of(cls, desk: Desk, ledger: Ledger, token: PushToken) -> PushPlace:
-        """Return the place of a token. Raises NotFound, NoConsent, Refused on another host, or ConfigError."""
-        entry = desk.entry(token.source)
-        connector, settings = desk.connector_here(entry), entry.settings
-        if not isinstance(connector, Pushed) or not isinstance(settings, PushedSettings):
-            raise NotFound(f"{token.source}: not a source of the kind pushed any more")
-        if not ledger.consents.agreed(token.source):
-            raise NoConsent(f"{token.source}: no consent given; run: catchment consent give {token.source}")
-        last = ledger.syncs.last_good(ledger.sources.get(token.source).id)
-        max_bytes = settings.policy(Pushed.policy).limits.max_bytes
-        return cls(token.source, max_bytes, last.began if last else None, settings.root, connector, ledger)
+def store(source: PushPlace, key: str, raw: RawContent) -> bool:
+    """Store a document durably. Return whether it differs from the present one.
 
-    def put(self, key: str, raw: RawContent) -> dict[str, Any]:
-        """Store a document durably. Return its state, and whether it `changed`. Raises BadInput, HomeUnavailable."""
-        if reason := self._connector.why_not(pushed_files.locator(key)):
-            raise BadInput(f"key: {reason}; choose another one")
+    Raises BadInput, HomeUnavailable, and NotFound if the source was removed or its consent withdrawn meanwhile.
+    """
+    if len(raw.data) > source.max_bytes:
+        raise BadInput(f"{raw.name}: larger than {source.max_bytes / 1e6:g} MB; see limits.max_mb of the source")
+    if reason := source.why_not(pushed_files.locator(key)):
+        raise BadInput(f"key: {reason}; choose another one")
+    try:
         with atomic_files.explained():
-            changed = pushed_files.put(self._root, key, raw)
-        return {**({"state": "waiting"} if changed else self.state(key)), "changed": changed}
+            return pushed_files.put(source.root, key, raw)
+    except FileNotFoundError:
+        raise NotFound("the source was removed meanwhile") from None
 
-    def remove(self, key: str) -> bool:
-        """Remove a document. Return whether it was there. Raises HomeUnavailable."""
-        with atomic_files.explained():
-            return pushed_files.remove(self._root, key)
 
-    def state(self, key: str) -> dict[str, Any]:
-        """Return the state of the present version of a document. Raises NotFound without a file and a document."""
-        locator, version = pushed_files.locator(key), None
-        with suppress(FileNotFoundError):
-            version = FileEntry.of(key, (self._root / locator).lstat()).fingerprint
-        rows = self._ledger.intake.find(locator, self.source)
-        row = next((row for row in rows if row.locator == locator), None)
-        if version is None:
-            if row is None or row.document is None:
-                raise NotFound(f"{key}: no such document")
-            return {"state": "removed", "document": row.document}
-        if row is None or fingerprint(row.version) != version or row.job_state not in _STATES:
-            return {"state": "waiting", "document": row and row.document}
-        return {"state": _STATES[row.job_state], "document": row.document, "reason": row.job_reason}
+def state(ledger: Ledger, name: str, source: PushPlace, key: str) -> dict[str, Any]:
+    """Return the state of the present version of a document. Raises BadInput, NotFound without a file and a document."""
+    locator, version = pushed_files.locator(key), None
+    with suppress(FileNotFoundError):
+        version = FileEntry.of(key, (source.root / locator).lstat()).fingerprint
+    row = next((row for row in ledger.intake.find(locator, name) if row.locator == locator), None)
+    document = row and row.document
+    if version is None:
+        if document is None:
+            raise NotFound(f"{key}: no such document")
+        return {"state": "removed", "document": document}
+    if row is None or fingerprint(row.version) != version or row.job_state not in _STATES:
+        return {"state": "waiting", "document": document}
+    reason = None if row.job_state is JobState.SUCCEEDED else because(ledger, row, (), str)
+    return {"state": _STATES[row.job_state], "document": document, "reason": reason}
