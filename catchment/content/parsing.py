@@ -266,8 +266,10 @@ def _of_content(task: ReadTask, content_hash: str) -> ReadTask:
 
 
 def _hash(raw: RawContent) -> str:
-    """Hash the bytes, and of a web page its address, on which its links depend, and its summary."""
+    """Hash the bytes, of a web page its address, on which its links depend, and its summary, and the facts of a pushed one."""
     digest = hashlib.sha256(raw.data)
+    if "pushed_by" in raw.metadata:
+        digest.update(orjson.dumps((raw.name, raw.title, raw.modified, raw.metadata)))
     if raw.address:
         digest.update(f"\0{raw.address}".encode(errors="surrogatepass"))
     if raw.summary:

@@ -41,6 +41,16 @@ def test_pushed_document_is_found_undone_and_held_from_mass_deletion(person: Per
         until(lambda: {state(f"n{number}") for number in range(30)} == {"ready"})
         assert len(person.hits("zyxweir", "clips")) == 20
         assert client.put(f"{address}/n1", json={"text": "zyxweir number 1"}).status_code == 200
+        # A new title alone is a change, and a document that comes back unchanged is ready.
+        client.put(f"{address}/n2", json={"text": "zyxweir number 2", "title": "Zyxferry"}).raise_for_status()
+        until(lambda: person.hits("title:zyxferry", "clips") and state("n2") == "ready")
+        client.delete(f"{address}/n2").raise_for_status()
+        until(lambda: state("n2") == "none")
+        client.put(f"{address}/n2", json={"text": "zyxweir number 2", "title": "Zyxferry"}).raise_for_status()
+        until(lambda: state("n2") == "ready")
+        client.put(f"{address}/bad.pdf", content=b"%PDF-1.4 damaged").raise_for_status()
+        until(lambda: state("bad.pdf") == "quarantined")
+        assert "cannot be read as application/pdf" in client.get(f"{address}/bad.pdf/state").json()["reason"]
         # One deletion that a program asks for is done, and can be undone.
         client.delete(f"{address}/n1").raise_for_status()
         until(lambda: state("n1") == "none")

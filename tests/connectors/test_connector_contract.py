@@ -85,6 +85,7 @@ class TestPushed(_Folder):
         return home.pushed / "clips"
 
     def fill(self, place: Path) -> None:
+        place.mkdir(parents=True)
         for key in ("one", "two", "three", "four"):
             _push(place, key, f"# {key}\n")
 

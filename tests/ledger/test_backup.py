@@ -390,9 +390,14 @@ def test_ledger_moved_to_postgresql_continues_there(sqlite_world: World, on_post
 def test_backup_of_postgresql_is_restored_on_both_databases(
     on_postgres: Ledger, empty_database: str, tmp_path: Path
 ) -> None:
-    copy, sources = tmp_path / "copy.db", tmp_path / "sources.yaml"
-    assert on_postgres.back_up(copy, FILES) == []
+    copy, sources, folder = tmp_path / "copy.db", tmp_path / "sources.yaml", tmp_path / "pushed"
+    (folder / "clips").mkdir(parents=True)
+    for name in ("lost", "newer"):
+        (folder / "clips" / name).write_bytes(b"as in the backup\0")
+    assert on_postgres.back_up(copy, FILES, folders=[folder]) == []
     kept = rows_of(on_postgres)
+    (folder / "clips" / "lost").unlink()
+    (folder / "clips" / "newer").write_bytes(b"newer")
     assert backup.restore(f"sqlite:///{tmp_path / 'new.db'}", copy).broken == []
     with closing(Ledger.inspect(f"sqlite:///{tmp_path / 'new.db'}")) as ledger:
         assert rows_of(ledger) == kept
@@ -402,8 +407,12 @@ def test_backup_of_postgresql_is_restored_on_both_databases(
     damaged.write_bytes(_changed(copy.read_bytes(), copy.stat().st_size // 2))
     with pytest.raises(LedgerCorrupt, match="damaged backup"):
         backup.restore(empty_database, damaged, places=[sources])
-    done = backup.restore(empty_database, copy, places=[sources])
+    done = backup.restore(empty_database, copy, places=[sources, folder])
     assert (done.broken, sources.read_bytes()) == ([], FILES["sources.yaml"])
+    assert {file.name: file.read_bytes() for file in (folder / "clips").iterdir()} == {
+        "lost": b"as in the backup\0",
+        "newer": b"newer",
+    }
     with closing(Ledger.inspect(empty_database)) as ledger:
         assert rows_of(ledger) == kept
         assert not ledger.is_restore_unfinished

@@ -89,6 +89,7 @@ def test_documents_of_each_form_are_stored_with_their_facts(home: Home, client: 
     assert client.post(PATH, json=page, headers={"Idempotency-Key": "page"}).status_code == 202
     plain = client.put(f"{PATH}/report.pdf", content=b"%PDF-", headers={"Content-Type": "application/pdf"})
     assert (plain.status_code, plain.json()["key"]) == (202, "report.pdf")
+    assert facts(home, "report.pdf").media_type == "application/pdf"
     derived = client.post(
         f"{PATH}?name=../../etc/a.txt", content=b"text", headers={"Content-Type": "text/plain"}
     ).json()
@@ -306,6 +307,8 @@ def test_form_with_two_files_or_a_repeated_field_is_refused(home: Home, client: 
     assert "more than one file" in client.post(PATH, files=two).json()["error"]
     assert "title: given twice" in client.post(f"{PATH}?title=a&title=b", content=b"x").json()["error"]
     assert files(home) == {}
+    assert client.put(f"{PATH}/untyped", content=b"%PDF-").status_code == 202
+    assert facts(home, "untyped").media_type == "application/octet-stream"
     note = client.post(
         PATH,
         files={"file": ("n.txt", "вода".encode("cp1251"), "text/plain; charset=cp1251")},

@@ -118,7 +118,7 @@ class PushDoor:
         load.used_until = max(load.used_until, now - _PERIOD)
         wait = load.used_until + _PAUSE - now
         if wait > 0 or load.running >= _AT_ONCE:
-            limit = f"{_PERIOD / _PAUSE:.0f} requests a minute and {_AT_ONCE} at once"
+            limit = f"{_PERIOD / _PAUSE:.0f} requests a minute, or {_AT_ONCE} at once"
             headers = {"Retry-After": str(math.ceil(max(wait, 1)))}
             raise HTTPException(429, f"more than {limit}; send a batch, or wait", headers)
         load.used_until += _PAUSE

@@ -105,7 +105,7 @@ def envelopes_of(request: Request, body: bytes, key: str | None) -> tuple[str, l
     """Return the form of a request, "batch", "form" or "", and its documents. `key`: from its address. Raises BadInput."""
     if "content-encoding" in request.headers:
         raise BadInput("Content-Encoding: send the body as it is")
-    content = _headers(f"content-type: {request.headers.get('content-type', '')}")
+    content = _headers("".join(f"content-type: {value}" for value in request.headers.getlist("content-type")[:1]))
     match content.get_content_type():
         case "application/x-ndjson" | "application/jsonl" if key is None:
             if body.count(b"\n") > MOST_LINES:

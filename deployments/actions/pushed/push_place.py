@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from catchment.content import pushed_files
-from catchment.errors import BadInput, NoConsent, NotFound
+from catchment.errors import BadInput, NoConsent, NotFound, SkipReason
 from catchment.model import JobState, RawContent, fingerprint
 from catchment.runtime import atomic_files
 from catchment.views.items import because
@@ -17,15 +17,14 @@ from deployments.actions.desk import Desk
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
 
-PushPlace = Pushed
-"""A source to which programs may push now, as `place` returns it."""
-# An undo cancels the job of a document that it takes out.
-_STATES = {
-    JobState.SUCCEEDED: "ready",
+_STATES: dict[JobState | None, str] = {
     JobState.QUARANTINED: "quarantined",
     JobState.SKIPPED: "skipped",
+    # An undo took the document out.
     JobState.CANCELLED: "skipped",
 }
+PushPlace = Pushed
+"""A source to which programs may push now, as `place` returns it."""
 
 
 def place(desk: Desk, ledger: Ledger, source: str) -> PushPlace:
@@ -70,7 +69,12 @@ def state(ledger: Ledger, name: str, source: PushPlace, key: str) -> dict[str, A
         if document is None:
             raise NotFound(f"{key}: no such document")
         return {"state": "removed", "document": document}
-    if row is None or fingerprint(row.version) != version or row.job_state not in _STATES:
+    if row is None or fingerprint(row.version) != version:
         return {"state": "waiting", "document": document}
-    reason = None if row.job_state is JobState.SUCCEEDED else because(ledger, row, (), str)
-    return {"state": _STATES[row.job_state], "document": document, "reason": reason}
+    if row.job_state is JobState.SUCCEEDED or row.job_reason == SkipReason.UNCHANGED:
+        return {"state": "ready", "document": document}
+    return {
+        "state": _STATES.get(row.job_state, "waiting"),
+        "document": document,
+        "reason": because(ledger, row, (), str),
+    }
