@@ -104,8 +104,7 @@ class PushDoor:
         load.running += 1
         try:
             place = await self._library.read(lambda: self._place(request))
-            if grant := request.scope.get("state", {}).get(PATIENCE):
-                grant(_SECONDS)
+            request.scope["state"][PATIENCE](_SECONDS)
             body = await _body(request, place.max_bytes)
             answer, status = await to_thread.run_sync(self._stored, request, load, body)
         finally:
@@ -126,7 +125,7 @@ class PushDoor:
 
     def _place(self, request: Request) -> push_place.PushPlace:
         token = request.scope[_TOKEN]
-        if token not in pushed.tokens(self._desk.home):
+        if not (self._desk.home.push_tokens / token.digest).exists():
             raise HTTPException(401, _NO_TOKEN)
         return push_place.place(self._desk, self._library.ledger, token.source)
 

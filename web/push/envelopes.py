@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, Field, StringConstraints, ValidationError
 from starlette.requests import Request
 
 from catchment.content import pushed_files
@@ -86,17 +86,14 @@ class PushFields(Strict):
         return key, raw
 
 
-_FIELDS = TypeAdapter(PushFields)
-
-
 def fields_of(values: Mapping[str, Any] | bytes) -> PushFields:
     """Return the fields of a document, of which JSON was not read yet. Raises BadInput."""
     try:
         if isinstance(values, bytes):
             if len(values) > _MOST_JSON:
                 raise BadInput(f"body: at most {_MOST_JSON // 1_000_000} MB of JSON; send a file as it is")
-            return _FIELDS.validate_json(values)
-        return _FIELDS.validate_python(values)
+            return PushFields.model_validate_json(values)
+        return PushFields.model_validate(values)
     except ValidationError as invalid:
         raise BadInput(problem_of(invalid)) from None
 

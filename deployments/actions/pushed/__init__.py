@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,11 +11,9 @@ from datetime import UTC, datetime
 
 from catchment.errors import BadInput, ConfigError, NotFound, did_you_mean
 from catchment.runtime import atomic_files, own_secrets
-from catchment.runtime.home import CONTROL, Home
+from catchment.runtime.home import Home
 from catchment.runtime.reports.record_json import from_json, to_json
 from deployments.actions.desk import Desk, known
-
-_LONGEST = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,8 @@ def add_token(desk: Desk, name: str, source: str, actor: str, reason: str = "") 
 
     Raises BadInput if the name is taken or the source is of another kind, NotFound without the source.
     """
-    if not name.strip() or len(name) > _LONGEST or CONTROL.search(name):
-        raise BadInput(f"NAME: use 1 to {_LONGEST} characters")
+    if not re.fullmatch(r"\S(?:[^\x00-\x1f\x7f-\x9f]{0,61}\S)?", name):
+        raise BadInput("NAME: use 1 to 63 characters")
     if desk.entry(source).kind != "pushed":
         raise BadInput(f"{source}: programs push to sources of the kind pushed; see `catchment add pushed --help`")
     secret = secrets.token_urlsafe(32)
