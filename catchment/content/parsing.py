@@ -266,11 +266,12 @@ def _of_content(task: ReadTask, content_hash: str) -> ReadTask:
 
 
 def _hash(raw: RawContent) -> str:
-    """Hash the bytes, of a web page its address, on which its links depend, and its summary, and the facts of a pushed one."""
+    """Hash the bytes, and of a web page its address, on which its links depend, and its summary.
+
+    Of a pushed file only the bytes, with which a deep listing compares them; see `_facts`.
+    """
     digest = hashlib.sha256(raw.data)
-    if "pushed_by" in raw.metadata:
-        digest.update(orjson.dumps((raw.name, raw.title, raw.modified, raw.metadata)))
-    if raw.address:
+    if raw.address and "pushed_by" not in raw.metadata:
         digest.update(f"\0{raw.address}".encode(errors="surrogatepass"))
     if raw.summary:
         digest.update(f"\0{raw.summary}".encode(errors="surrogatepass"))
@@ -280,7 +281,7 @@ def _hash(raw: RawContent) -> str:
 def _read(task: ReadTask, raw: RawContent, content_hash: str, kind: str, document: Document | None = None) -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
-    normalizer = f"{CODE} {kind}{charset}{_mark(task.recognized)}"
+    normalizer = f"{CODE} {kind}{charset}{_facts(raw)}{_mark(task.recognized)}"
     titles = raw.title or (document and document.title) or "", PurePosixPath(raw.name).stem or raw.name
     (title, name), metadata = without_secrets((titles, raw.metadata))
     return Read(
@@ -293,6 +294,14 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, kind: str, documen
         metadata,
         encode_document(document) if document else None,
     )
+
+
+def _facts(raw: RawContent) -> str:
+    """Return a part of the normalizer that differs with the facts that a program gives of its file; "" for other sources."""
+    if "pushed_by" not in raw.metadata:
+        return ""
+    facts = raw.name, raw.title, raw.modified, raw.address, raw.metadata
+    return f"; facts={hashlib.sha256(orjson.dumps(facts)).hexdigest()[:16]}"
 
 
 def _mark(recognized: Mapping[int, PageText]) -> str:

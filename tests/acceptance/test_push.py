@@ -48,6 +48,11 @@ def test_pushed_document_is_found_undone_and_held_from_mass_deletion(person: Per
         until(lambda: state("n2") == "none")
         client.put(f"{address}/n2", json={"text": "zyxweir number 2", "title": "Zyxferry"}).raise_for_status()
         until(lambda: state("n2") == "ready")
+        page = {"html": "<p>zyxpage</p>", "address": "https://example.org/a"}
+        client.put(f"{address}/page", json=page).raise_for_status()
+        until(lambda: state("page") == "ready")
+        proof = person("prove", "clips").ok()
+        assert "the library matches the source" in proof.out + proof.err
         client.put(f"{address}/bad.pdf", content=b"%PDF-1.4 damaged").raise_for_status()
         until(lambda: state("bad.pdf") == "quarantined")
         assert "cannot be read as application/pdf" in client.get(f"{address}/bad.pdf/state").json()["reason"]
