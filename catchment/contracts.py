@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import IO, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from catchment.model import Change, Document, DocumentCopy, Item, KnownItem, RawContent
 from catchment.pacing import HostLimits, Pace
@@ -95,7 +95,7 @@ class Manifest:
     deep: str = "Compare contents, not only sizes and times."
     fixed: str = "Another place to read is refused; edit sources.yaml, or add a source."
     is_watched: bool = False
-    level: str = ""
+    level: Literal["", "bronze", "silver", "gold"] = ""
     exempt: Mapping[str, str] = field(default_factory=dict)
 
 
