@@ -79,8 +79,6 @@ def test_stock_deploy_server_and_worker_run_every_kind(tmp_path: Path) -> None:
         "PYTHONPATH": str(site),
         "PREFECT_HOME": str(tmp_path / "prefect"),
         "PREFECT_SERVER_API_PORT": port,
-        # Without a network, its error would be written to the closed output of `server start`, which ends the server.
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
     }
     environment = Person(tmp_path / "home", variables=variables).environment
@@ -92,17 +90,21 @@ def test_stock_deploy_server_and_worker_run_every_kind(tmp_path: Path) -> None:
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 
-    prefect("server", "start", "--background")
-    try:
-        until(lambda: _answers(port), seconds=60)
-        prefect("work-pool", "create", "stock", "--type", "process")
-        prefect("--no-prompt", "deploy", "--all")
-        for kind in settings:
-            prefect("deployment", "run", f"sync-{kind}/clips")
-        prefect("worker", "start", "--pool", "stock", "--run-once")
-        runs = httpx.post(f"http://127.0.0.1:{port}/api/flow_runs/filter", json={}, trust_env=False).json()
-    finally:
-        prefect("server", "stop")
+    # Not with --background: what that server logs goes to a closed pipe, which ends it.
+    with (
+        (tmp_path / "server.log").open("wb") as log,
+        subprocess.Popen(["prefect", "server", "start"], env=environment, stdout=log, stderr=log) as server,
+    ):
+        try:
+            until(lambda: _answers(port), seconds=60)
+            prefect("work-pool", "create", "stock", "--type", "process")
+            prefect("--no-prompt", "deploy", "--all")
+            for kind in settings:
+                prefect("deployment", "run", f"sync-{kind}/clips")
+            prefect("worker", "start", "--pool", "stock", "--run-once")
+            runs = httpx.post(f"http://127.0.0.1:{port}/api/flow_runs/filter", json={}, trust_env=False).json()
+        finally:
+            server.terminate()
     states = {run["name"]: run["state_name"] for run in runs if " slice " not in run["name"]}
     synced = ("local-files", "obsidian", "github", "clips", "shelf")
     assert states == {
