@@ -16,9 +16,6 @@ from catchment.model import Change, Document, DocumentCopy, Item, KnownItem, Raw
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Policy, SourceSettings
 
-CONTRACT = 1
-"""The version of this contract. A connector or sink for another version states it in its class: `contract = 2`."""
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -5,8 +5,10 @@ A package registers a kind as an entry point `catchment.connectors`. Its module 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catchment.errors import BadInput, CatchmentError, Refused, did_you_mean
@@ -63,15 +65,21 @@ def problem(kind: str) -> str | None:
 
 def problems() -> list[str]:
     """Return the problems of all packages that add to Catchment, with the remedies."""
-    from catchment.contracts import CONTRACT
-
     others = [each for group in (SINKS, READERS) for each in installed(group) if each.package != "catchment"]
     texts = [each.problem or problem(each.point.name) for each in installed(CONNECTORS) if each.package != "catchment"]
-    return [text for text in (*texts, *(each.refusal(CONTRACT) for each in others)) if text]
+    return [text for text in (*texts, *(each.refusal() for each in others)) if text]
+
+
+def check_name(name: str) -> None:
+    """Raise BadInput if a kind cannot have this name: its flow is the module `flows.NAME`."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
+        raise BadInput(f"{name!r}: not a name of a kind; use lower-case letters, digits and _, a letter first")
+    if Path(__file__).parents[1].joinpath("flows", f"{name}.py").exists():
+        raise BadInput(f"{name}: the name of another flow; choose another name")
 
 
 def _loaded(kind: str) -> type[Connector]:
-    from catchment.contracts import CONTRACT, Manifest
+    from catchment.contracts import Manifest
     from catchment.settings import SourceSettings
 
     if (extension := extensions(CONNECTORS).get(kind)) is None:
@@ -79,7 +87,11 @@ def _loaded(kind: str) -> type[Connector]:
             kind.replace("-", "_"), kinds(), f"choose one of {', '.join(kinds())}, or install its package"
         )
         raise BadInput(f"unknown kind of source {kind!r}; {remedy}")
-    connector: type[Connector] = extension.load(CONTRACT)
+    try:
+        check_name(kind)
+    except BadInput as error:
+        raise Refused(f"{error} in {extension.package}, or uninstall it") from None
+    connector: type[Connector] = extension.load()
     has_settings = issubclass(getattr(connector, "settings", object), SourceSettings)
     if has_settings and isinstance(getattr(connector, "manifest", None), Manifest) and connector.kind == kind:
         return connector

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from catchment.contracts import CONTRACT, Destination, Sink
+from catchment.contracts import Destination, Sink
 from catchment.errors import BadInput, did_you_mean
 from catchment.runtime import addresses, secret_references
 from catchment.runtime.installation import SINKS, extensions
@@ -87,4 +87,4 @@ def _class(kind: str) -> Any:
     if (extension := extensions(SINKS).get(kind)) is None:
         remedy = did_you_mean(kind, kinds(), f"choose one of {', '.join(kinds())}")
         raise BadInput(f"unknown kind of sink {kind!r}; {remedy}")
-    return extension.load(CONTRACT)
+    return extension.load()

@@ -96,6 +96,9 @@ def install(
 ) -> None:
     """Write a package with one module, its entry points and, for each name of `brings`, another package."""
     (site / f"{module}.py").write_text(code)
+    for name in brings:
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_text("")
     information = site / f"{package.replace('-', '_')}-1.2.dist-info"
     information.mkdir(exist_ok=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")

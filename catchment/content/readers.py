@@ -34,8 +34,6 @@ def reader_for(data: bytes, name: str, *, is_ours: bool) -> FileReader | None:
 def _readers() -> tuple[FileReader, ...]:
     readers = []
     for extension in extensions(READERS).values():
-        from catchment.contracts import CONTRACT  # with Pydantic, which a process without such readers does not need
-
         with suppress(CatchmentError):  # `connectors.problems` reports it
-            readers.append(extension.load(CONTRACT)())
+            readers.append(extension.load()())
     return tuple(readers)

@@ -29,6 +29,8 @@ CONNECTORS: Final = "catchment.connectors"
 SINKS: Final = "catchment.sinks"
 READERS: Final = "catchment.readers"
 """The groups of entry points by which packages add to Catchment."""
+CONTRACT: Final = 1
+"""The version of `catchment.contracts`. A class for another version states it: `contract = 2`."""
 _OURS = "catchment"
 _PACKAGES = ("assistant", "connectors", "console", "deployments", "flows", "sinks", "tasks", "web")
 
@@ -82,7 +84,7 @@ class Extension:
     version: str
     problem: str
 
-    def load(self, contract: int) -> Any:
+    def load(self) -> Any:
         """Import and return its class. Raises BadInput if an extra is missing, Refused if the package cannot be used."""
         if self.problem:
             raise Refused(self.problem)
@@ -94,15 +96,15 @@ class Extension:
                 raise BadInput(f'{error.name}: not installed; run: pip install "{self.package}[{extras}]"') from None
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             raise Refused(f"{name} cannot be loaded ({reason}); upgrade or uninstall it") from None
-        if (version := getattr(loaded, "contract", 1)) != contract:
-            versions = f"version {version} of the contract, and Catchment has version {contract}"
+        if (version := getattr(loaded, "contract", 1)) != CONTRACT:
+            versions = f"version {version} of the contract, and Catchment has version {CONTRACT}"
             raise Refused(f"{name} is made for {versions}; install versions that match")
         return loaded
 
-    def refusal(self, contract: int) -> str | None:
+    def refusal(self) -> str | None:
         """Return why its class cannot be used, with the remedy; None if it can, or lacks only an extra."""
         try:
-            self.load(contract)
+            self.load()
         except BadInput:
             return None
         except Refused as error:

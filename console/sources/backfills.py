@@ -235,10 +235,10 @@ def replay(
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:
-    """Read files again that another version of Catchment, or of a reader, read or could not read.
+    """Read files again that another version read, or could not read.
 
-    Uses kept raw content or the files, and no network. Waits for a single document, and shows what changed in it.
-    `catchment backfill undo NUMBER` takes it back.
+    The version is that of Catchment and of readers of other packages. Uses kept raw content or the files, and no network. Waits
+    for a single document, and shows what changed in it. `catchment backfill undo NUMBER` takes it back.
 
     Example: catchment replay --all --dry-run
     """

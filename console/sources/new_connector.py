@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -26,10 +25,9 @@ def new(
     Example: catchment connector new quotes
     """
     from catchment.runtime.installation import FILES
-    from connectors import kinds
+    from connectors import check_name, kinds
 
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
-        raise BadInput(f"{name!r}: not a name of a kind; use lower-case letters, digits and _, a letter first")
+    check_name(name)
     if name in kinds():
         raise BadInput(f"{name}: this kind of source exists; choose another name")
     try:

@@ -48,6 +48,7 @@ TestSample.__test__ = False
         ("../quotes", "'../quotes': not a name of a kind; use "),
         ("2nd", "'2nd': not a name of a kind; use "),
         ("q" * 41, "not a name of a kind; use "),
+        ("upkeep", "upkeep: the name of another flow; choose another name"),
         ("web", "web: this kind of source exists; choose another name"),
         ("taken", "taken: exists in this folder; choose another name, or another folder"),
     ],

@@ -118,6 +118,15 @@ def test_package_with_a_top_level_name_of_ours_is_refused(site: Path, taken: str
     assert "shelf_of_books" not in sys.modules
 
 
+@pytest.mark.parametrize(
+    ("kind", "problem"), [("sync", "sync: the name of another flow"), ("Shelf-2", "'Shelf-2': not a name of a kind")]
+)
+def test_kind_whose_name_no_flow_can_have_is_refused(site: Path, kind: str, problem: str) -> None:
+    install(site, points=[f"{kind} = shelf_of_books:Shelf"])
+    (line,) = problems()
+    assert line.startswith(problem)
+
+
 def test_package_cannot_replace_a_kind_of_ours(site: Path) -> None:
     install(site, points=["obsidian = shelf_of_books:Shelf"])
     assert connector_class("obsidian").__module__ == "connectors.obsidian"

@@ -188,6 +188,10 @@ def _enqueue(desk: Desk) -> object:
     return inbox.enqueue(desk, ["https://example.org/a"], WHO, WHY, consented=True)
 
 
+def _keep(desk: Desk) -> object:
+    return inbox.keep_file(desk, "a.txt", b"A text", WHO, WHY)
+
+
 def _allow(desk: Desk) -> object:
     _enqueue(desk)
     return sources.allow_hosts(desk, inbox.INBOX, ["pages.example.org"], WHO, WHY)
@@ -280,6 +284,7 @@ ACTIONS = {
     "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
     "sources.allow_hosts": Action(_allow, "consent given"),
     "inbox.enqueue": Action(_enqueue, "changed"),
+    "inbox.keep_file": Action(_keep, "changed"),
     "sources.drop_deletions": Action(_decide(sources.drop_deletions), "hold dropped"),
 }
 
