@@ -1,4 +1,4 @@
-"""The hazards of mail, repositories and the web, applied to Catchment; `make hazards` covers the other areas too."""
+"""The hazards of mail, repositories, the web, and of programs and packages, applied to Catchment; `make hazards` covers the other areas too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.hazards import mail, repositories, websites
+from tests.hazards import mail, programs, repositories, websites
 from tests.hazards.model import Hazard
 
 pytestmark = pytest.mark.soak
@@ -36,6 +36,19 @@ def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The shared scene of the web's hazards."""
     with websites.AREA.scene(tmp_path_factory.mktemp("web")) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[programs.Door]:
+    """The shared scene of the hazards of programs and packages."""
+    with programs.AREA.scene(tmp_path_factory.mktemp("programs")) as made:
+        yield made
+
+
+@each(programs.AREA.hazards)
+def test_outcome_of_a_hazard_of_programs_is_right(door: programs.Door, hazard: Hazard[programs.Door]) -> None:
+    verdict = hazard.happens(door)
+    assert verdict.right, verdict
 
 
 @each(mail.AREA.hazards)
