@@ -1,4 +1,4 @@
-"""The hazards of mail, repositories, the web, and of programs and packages, applied to Catchment; `make hazards` covers the other areas too."""
+"""The hazards of mail, repositories, the web, programs and packages, applied to Catchment; see `make hazards`."""
 
 from __future__ import annotations
 
