@@ -5,8 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+
+from catchment.runtime import installation
+from connectors import connector_class
+from flows.flow_form import flow_form
 
 SHELF = '''
 import hashlib
@@ -82,6 +89,20 @@ class Bits:
     def read(self, data, name):
         return Document(f"{name} has the bits {data[0]:08b} and {data[1]:08b}", "text/plain", "Bits")
 '''
+
+
+@contextmanager
+def site_of(folder: Path) -> Iterator[Path]:
+    """Let packages in a folder be found; what was found before is forgotten, and afterwards again."""
+    caches = (installation.entry_points, installation.installed, connector_class, flow_form)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        for cached in caches:
+            cached.cache_clear()
+        yield folder
+    for cached in caches:
+        cached.cache_clear()
+    sys.modules.pop("shelf_of_books", None)
 
 
 def install(

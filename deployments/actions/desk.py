@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
 from catchment.runtime.membership import ANY, Membership, host_for
 from catchment.settings import Home, SecretReference
-from connectors import connector_class, kinds, problems
+from connectors import connector_class, kinds, problem, problems
 from deployments.server.running import require_running, running
 from deployments.sources.entries import Timing, prepare, revise
 from deployments.sources.sources_file import SourceEntry, SourcesFile
@@ -45,8 +45,13 @@ class Desk:
         return kinds()
 
     @property
+    def usable_kinds(self) -> Sequence[str]:
+        """The kinds of source that can be added."""
+        return [kind for kind in kinds() if problem(kind) is None]
+
+    @property
     def problems(self) -> Sequence[str]:
-        """The problems of packages that add kinds of source, with the remedies."""
+        """The problems of packages that add to Catchment, with the remedies."""
         return problems()
 
     def entries(self) -> Mapping[str, SourceEntry]:

@@ -27,6 +27,7 @@ from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
 from catchment.views.telemetry import conditions
 from catchment.views.waits import state_of, without_consent
+from connectors import problems
 from deployments.health import background, logins, machine
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
@@ -72,6 +73,7 @@ def examine(home: Home) -> list[Condition]:
         is_watched = watch_status.read(home) is not None
         findings.append(health.watcher(sum(entry.watch for entry in entries), is_watched))
         read_blocks_of(state)
+    findings += [Condition.of_error("packages", problem) for problem in problems()]
     closed = without_consent(home, [entry.name for entry in entries])
     permitted = [entry for entry in entries if entry.name not in closed]
     findings += [each for each in logins.examine(home, permitted, state) if each.verdict is not OK]

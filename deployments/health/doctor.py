@@ -14,7 +14,6 @@ from catchment.runtime.server_report import ServerReport
 from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from catchment.views import health
 from catchment.views.waits import state_of, without_consent
-from connectors import problems
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
 from deployments.server.running import ELSEWHERE, running
@@ -29,7 +28,6 @@ def examine(home: Home) -> list[Condition]:
     written = None if findings else {entry.name: entry.kind for entry in entries}
     closed = without_consent(home, [entry.name for entry in entries])
     permitted = [entry for entry in entries if entry.name not in closed]
-    findings += [Condition.of_error("packages", problem) for problem in problems()]
     findings += [_inotify(home, permitted), *machine.disks(home, permitted)]
     findings += Ledger.ask(home, lambda ledger: _of_ledger(home, ledger, written), list[Condition]())
     findings += logins.examine(home, permitted, state)

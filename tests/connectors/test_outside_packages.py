@@ -11,14 +11,13 @@ import pytest
 import connectors
 import sinks
 from catchment.errors import BadInput, Refused, SourceUnavailable
-from catchment.runtime import installation
 from connectors import connector_class, kinds, problems
 from deployments.sources.definition import definition
 from deployments.sources.editor_schema import schema
 from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourcesFile
 from flows.flow_form import flow_form
-from tests.outside_packages import SHELF, install
+from tests.outside_packages import SHELF, install, site_of
 
 _SOURCES = """\
 version: 2
@@ -38,16 +37,10 @@ deployments:
 
 
 @pytest.fixture(autouse=True)
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of installed packages; what was found before is forgotten, and afterwards again."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    caches = (installation.entry_points, installation.installed, connector_class, flow_form)
-    for cached in caches:
-        cached.cache_clear()
-    yield tmp_path
-    for cached in caches:
-        cached.cache_clear()
-    sys.modules.pop("shelf_of_books", None)
+def site(tmp_path: Path) -> Iterator[Path]:
+    """A folder of installed packages."""
+    with site_of(tmp_path) as folder:
+        yield folder
 
 
 def test_package_adds_a_kind_of_source(site: Path) -> None:

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/pyproject.toml"))
+FOLDERS = sorted(path.parent for path in EXAMPLES.glob("catchment-*/pyproject.toml"))
 
 
 def register(site: Path) -> None:

@@ -25,6 +25,7 @@ from deployments.actions import previews, sources
 from deployments.actions.sources import NewSource
 from tests.connectors.github.server import TOKEN as SECRET
 from tests.connectors.github.server import GitHubServer, serving_hub
+from tests.outside_packages import install, site_of
 from tests.web.test_signin import HOST, TOKEN, browser, form_token, sign_in
 from web.__main__ import desk_of
 
@@ -465,3 +466,17 @@ def test_program_changes_only_the_limits_that_it_gives(notes: Home, client: Test
 def test_limits_of_an_unknown_scope_are_refused(notes: Home, client: TestClient) -> None:
     assert client.get("/sources/limits?scope=source:nope").status_code == 400
     assert client.get("/sources/nope/limits").status_code == 404
+
+
+def test_package_that_cannot_be_used_is_named_and_not_offered(home: Home, client: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    sources.add(desk_of(home), NewSource("local_files", str(tmp_path / "papers"), "papers"), "anna")
+    with site_of(tmp_path) as site:
+        install(site, "import no_such_module")
+        assert "shelf: catchment-shelf cannot be loaded (ModuleNotFoundError" in client.get("/sources").text
+        assert "kind=shelf" not in client.get("/sources/new").text
+        install(site)
+    with site_of(tmp_path):
+        page = client.get("/sources/new?kind=shelf").text
+        assert "List of books" in page
+        assert "cannot be loaded" not in client.get("/sources").text
