@@ -110,7 +110,11 @@ def bearer(token: str) -> Check:
     def refusal(scope: Scope) -> ASGIApp | None:
         if own_secrets.is_bearer(dict(scope["headers"]).get(b"authorization", b""), token):
             return None
-        return error(401, "token missing or wrong", {"WWW-Authenticate": "Bearer", **_CLOSING})
+        return error(
+            401,
+            "token missing or wrong, or one that only pushes",
+            {"WWW-Authenticate": "Bearer", **_CLOSING},
+        )
 
     return refusal
 

@@ -32,7 +32,6 @@ class ConnectorContract:
     Attributes:
         edits: How many items `change` edits: 0 if items cannot be edited.
         keeps_versions: Whether a listed version can still be fetched after later changes, without `Connected.close`.
-        is_sized: Whether items are listed with their size.
         is_dated: Whether items have dates, if the kind is `Windowed`.
         pages: The documents, relative to the test file, with the settings and a paragraph about limits.
         proofs: For each rule that the suite cannot check: its test, as `FILE::NAME`, relative to the test file.
@@ -41,7 +40,6 @@ class ConnectorContract:
     kind: ClassVar[str]
     edits: ClassVar[int] = 1
     keeps_versions: ClassVar[bool] = False
-    is_sized: ClassVar[bool] = True
     is_dated: ClassVar[bool] = True
     pages: ClassVar[tuple[str, ...]] = ()
     proofs: ClassVar[Mapping[str, str]] = {}
@@ -146,7 +144,7 @@ class ConnectorContract:
         for change in ledger.sync(connector, fetch=False).item_changes:
             assert isinstance(change, Upsert)
             raw = connector.fetch(change.item)
-            assert change.item.size == (len(raw.data) if self.is_sized else None)
+            assert change.item.size in (None, len(raw.data))
             assert raw.name
             assert raw.modified == change.item.modified
 

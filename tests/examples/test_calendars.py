@@ -53,7 +53,7 @@ def connector(server: CalendarServer) -> Iterator[Calendar]:
 
 class TestCalendarsOfServer(ExampleContract):
     package, kind = "catchment-calendars", "calendar"
-    keeps_versions, is_sized = False, False
+    keeps_versions = False
 
     @pytest.fixture
     def place(self, server: CalendarServer) -> CalendarServer:

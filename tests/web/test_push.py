@@ -120,14 +120,15 @@ def test_repeated_push_gives_one_document_and_another_replaces_it(home: Home, cl
 
 def test_batch_reports_each_line(home: Home, client: httpx.Client) -> None:
     lines = [{"key": "a", "text": "A"}, {"key": "b", "text": "B", "markdown": "B"}, {"key": "../c", "text": "C"}]
-    body = "\n".join([*map(json.dumps, lines), "no json", ""])
+    body = "\n".join([*map(json.dumps, lines), "", "no json", ""])
     answer = client.post(PATH, content=body, headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": "x"})
     assert answer.status_code == 422
     first, *rest = answer.json()["results"]
-    assert first["key"] == "a"
-    assert all("error" in line for line in rest) and len(rest) == 3
+    assert (first["line"], first["key"]) == (1, "a")
+    assert all("error" in line for line in rest)
+    assert [line["line"] for line in rest] == [2, 3, 5]
     assert files(home) == {"a": b"A"}
-    many = client.post(PATH, content=b"{}\n" * 1_001, headers={"Content-Type": "application/jsonl"})
+    many = client.post(PATH, content=b"{}\n" * 1_000 + b"{}", headers={"Content-Type": "application/jsonl"})
     assert (many.status_code, "1,000 lines" in many.json()["error"]) == (400, True)
 
 
@@ -157,6 +158,7 @@ def test_saved_page_of_an_add_on_is_replaced_when_it_is_saved_again(home: Home, 
     "fields",
     [
         {},
+        {"text": "x\0"},
         {"text": "x", "key": "a/b"},
         {"text": "x", "key": ".hidden"},
         {"text": "x", "key": "k" * 121},

@@ -131,7 +131,7 @@ def test_request_without_the_token_is_refused(library_home: Home, port: int, hea
         response = httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, trust_env=False)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
-        assert response.json() == {"error": "token missing or wrong"}
+        assert response.json() == {"error": "token missing or wrong, or one that only pushes"}
 
 
 def test_request_for_another_protocol_without_the_token_is_refused(port: int) -> None:

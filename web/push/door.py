@@ -153,11 +153,12 @@ class PushDoor:
             success = HTTPStatus.CREATED if form else HTTPStatus.ACCEPTED
             return result, HTTPStatus.OK if result["state"] == "ready" and not form else success
         results = []
-        for values, file in envelopes:
+        for line, (values, file) in enumerate(envelopes, 1):
             try:
-                results.append(store(fields_of(values), file))
+                if values != b"":
+                    results.append({"line": line, **store(fields_of(values), file)})
             except BadInput as problem:
-                results.append({"error": str(problem)})
+                results.append({"line": line, "error": str(problem)})
         return {"results": results}, 422 if any("error" in result for result in results) else 202
 
     def _state(self, request: Request, key: str) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class PushFields(Strict):
             raise BadInput("give one of text, markdown, html and a file")
         if file is None:
             name, text = texts[0]
+            if "\0" in text:
+                raise BadInput(f"{name}: has a NUL character; remove it")
             file = RawContent(text.encode("utf-8", "replace"), "", media_type=_TEXTS[name][0], encoding="utf-8")
         data, media_type = file.data, file.media_type or ""
         if self.tags:
@@ -105,9 +107,10 @@ def envelopes_of(request: Request, body: bytes, key: str | None) -> tuple[str, l
     content = _headers("".join(f"content-type: {value}" for value in request.headers.getlist("content-type")[:1]))
     match content.get_content_type():
         case "application/x-ndjson" | "application/jsonl" if key is None:
-            if body.count(b"\n") > MOST_LINES:
+            lines = body.removesuffix(b"\n").split(b"\n", MOST_LINES)
+            if len(lines) > MOST_LINES:
                 raise BadInput(f"body: more than {MOST_LINES:,} lines; send several requests")
-            return "batch", [(line, None) for line in body.split(b"\n") if line.strip()]
+            return "batch", [(line.strip(), None) for line in lines]
         case "application/json":
             return "", [(body, None)]
         case "multipart/form-data":
