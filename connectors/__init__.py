@@ -92,7 +92,10 @@ def _loaded(kind: str) -> type[Connector]:
     except BadInput as error:
         raise Refused(f"{error} in {extension.package}, or uninstall it") from None
     connector: type[Connector] = extension.load()
-    has_settings = issubclass(getattr(connector, "settings", object), SourceSettings)
-    if has_settings and isinstance(getattr(connector, "manifest", None), Manifest) and connector.kind == kind:
+    settings = getattr(connector, "settings", None)
+    is_complete = all(hasattr(connector, name) for name in ("policy", "fetch_in_parser", "probe", "changes", "fetch"))
+    has_settings = isinstance(settings, type) and issubclass(settings, SourceSettings) and hasattr(settings, "identity")
+    has_manifest = isinstance(getattr(connector, "manifest", None), Manifest)
+    if is_complete and has_settings and has_manifest and connector.kind == kind:
         return connector
-    raise Refused(f"{kind}: {extension.package} has no connector of this kind there; upgrade or uninstall it")
+    raise Refused(f"{kind}: {extension.package} has no complete connector of this kind; upgrade or uninstall it")

@@ -60,8 +60,12 @@ def clash() -> str | None:
             origin != str(expected)
             or installed.get(f"{name}/__init__.py", expected.stat().st_size) != expected.stat().st_size
         ):
-            place = f"belongs to another program ({origin})" if origin else "was removed by another program"
-            return f"package {name}: {place}; install Catchment into an environment of its own, without PYTHONPATH"
+            from importlib.metadata import packages_distributions
+
+            others = ", ".join({*packages_distributions().get(name, ())} - {_OURS})
+            place = f"belongs to another program ({others or origin})" if origin else "was removed by another program"
+            remedy = f"{f'uninstall {others}, or ' if others else ''}install Catchment into an environment of its own"
+            return f"package {name}: {place}; {remedy}, without PYTHONPATH"
     return None
 
 

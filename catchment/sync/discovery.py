@@ -8,11 +8,12 @@ from contextlib import nullcontext
 from datetime import datetime
 
 from catchment.contracts import Known, Movable, Paced, Watchable, Windowed
+from catchment.errors import SourceInvalid
 from catchment.ledger import Sync, in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.sync.batch import Bench
 from catchment.sync.fair_share import Share
-from catchment.sync.preflight import Permit
+from catchment.sync.preflight import DEFECT, Permit
 
 _FLUSH = 5_000
 
@@ -85,8 +86,12 @@ class Discovery:
                         marks = removed_marks(marks)
                     self._record(now, marks)
                     pending = []
-                case _:
+                case Upsert() | Tombstone() | Skip() | Failure():
                     pending.append(change)
+                case _:
+                    raise SourceInvalid(f"its connector listed a {type(change).__name__}; {DEFECT}")
+        if pending:
+            raise SourceInvalid(f"its connector ended without a checkpoint; {DEFECT}")
         self._record(self._confirmed(late), late_marks)
         self.is_whole = not self._is_torn
         if self.window is None:

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 
 from catchment import __version__
 from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced, Parsing
-from catchment.errors import NoConsent, NotFound, NotNow, Reason, Stopped
+from catchment.errors import CatchmentError, NoConsent, NotFound, NotNow, Reason, SourceUnavailable, Stopped
 from catchment.ledger import (
     WHOLE,
     Backfill,
@@ -40,6 +40,8 @@ _FULL_QUEUE = 10_000
 _FILL_SECONDS = 5.0
 """Time for which their number is used."""
 _WITHDRAWN = "consent expired or was withdrawn; reading stopped"
+DEFECT = "upgrade its package, or tell its author"
+"""The remedy for a connector that breaks the contract."""
 _LIST_SECONDS = 20.0
 """Time to parse a feed or list of a stranger. One of 20 MB takes two."""
 
@@ -217,7 +219,13 @@ def probe(connector: Connector) -> str:
     """Check that a source can be read, and describe it in one line. Raises as `Connector.probe`."""
     with ParserPool(1) as pool:
         let_parse(connector, pool, connector.policy.limits)
-        return connector.probe()
+        try:
+            return connector.probe()
+        except (Exception, SystemExit) as error:
+            if isinstance(error, CatchmentError):
+                raise
+            reason = f"its connector failed ({type(error).__name__}); {DEFECT}"
+            raise SourceUnavailable(f"{connector.kind}: {reason}") from error
 
 
 @dataclass(frozen=True, slots=True)

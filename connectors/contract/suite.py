@@ -219,8 +219,14 @@ class ConnectorContract:
         with pytest.raises(SourceError):
             connector.fetch(next(iter(ledger.present().values())).item)
 
-    def test_errors_name_no_full_path_and_no_content(
-        self, connector: Connector, place: Any, ledger: MemoryLedger, tmp_path: Path
+    def test_errors_and_output_have_no_full_path_and_no_content(
+        self,
+        connector: Connector,
+        place: Any,
+        ledger: MemoryLedger,
+        tmp_path: Path,
+        capfd: pytest.CaptureFixture[str],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         ledger.sync(connector)
         contents = [data.decode(errors="ignore") for data in ledger.documents().values()]
@@ -238,6 +244,7 @@ class ConnectorContract:
                 except (ItemError, SourceError) as error:
                     messages.append(f"{error} {error.args}")
         assert messages
+        messages += [*capfd.readouterr(), caplog.text]
         assert [text for text in messages if str(tmp_path) in text or any(map(text.__contains__, contents))] == []
 
     def test_every_setting_has_a_title_and_description(self) -> None:

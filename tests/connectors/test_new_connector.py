@@ -134,6 +134,12 @@ class _Asking(SampleSource):
         return super().entries()
 
 
+class _Printing(SampleSource):
+    def entries(self) -> Iterator[Any]:
+        print(self.configured.file)
+        return super().entries()
+
+
 class _Talkative(SampleSource):
     def probe(self) -> str:
         if not self.configured.file.exists():
@@ -164,7 +170,8 @@ class _Open(SampleSource):
         (_Careless, "test_fetching_a_deleted_item_raises_an_item_error"),
         (_Eager, "test_constructor_does_not_read_the_source"),
         (_Asking, "test_no_host_is_asked_before_consent"),
-        (_Talkative, "test_errors_name_no_full_path_and_no_content"),
+        (_Printing, "test_errors_and_output_have_no_full_path_and_no_content"),
+        (_Talkative, "test_errors_and_output_have_no_full_path_and_no_content"),
         (_Emptied, "test_missing_source_raises_an_error_and_keeps_all_items"),
         (_Emptied, "test_source_lost_while_fetching_raises_a_source_error"),
         (_Open, "test_connector_and_changes_can_be_pickled"),
@@ -173,7 +180,12 @@ class _Open(SampleSource):
     ],
 )
 def test_suite_notices_a_broken_connector(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any, test: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    broken: Any,
+    test: str,
 ) -> None:
     def carried_out(cls: Any, folder: Path) -> None:
         folder.mkdir()
@@ -181,6 +193,7 @@ def test_suite_notices_a_broken_connector(
         sample = TestSample()
         sample.fill(folder)
         given = {"place": folder, "ledger": MemoryLedger(), "monkeypatch": monkeypatch, "tmp_path": tmp_path}
+        given |= {"capfd": capfd, "caplog": caplog}
         method: Callable[..., None] = getattr(sample, test)
         names = method.__code__.co_varnames[1 : method.__code__.co_argcount]
         made = {} if "connector" not in names else {"connector": sample._made(folder)}

@@ -60,11 +60,13 @@ def test_package_adds_a_kind_of_source(site: Path) -> None:
     [
         ("import no_such_module", r"ModuleNotFoundError: No module named 'no_such_module'\); upgrade or uninstall it"),
         ("raise SystemExit('line 1\\nline 2')", r"SystemExit: line 1\); upgrade or uninstall it"),
-        ("Shelf = 'a text'", "no connector of this kind there; upgrade or uninstall it"),
-        (SHELF.replace('"shelf"', '"other"', 1), "no connector of this kind there"),
+        ("Shelf = 'a text'", "no complete connector of this kind; upgrade or uninstall it"),
+        (SHELF.replace('"shelf"', '"other"', 1), "no complete connector of this kind"),
+        (SHELF.replace('    identity = ("file",)\n', ""), "no complete connector of this kind"),
+        (SHELF.replace("def fetch(", "def fetched("), "no complete connector of this kind"),
         (f"{SHELF}\nShelf.contract = 2", "version 2 of the contract, and Catchment has version 1; install versions"),
     ],
-    ids=["does not import", "exits", "no class", "other kind", "other contract"],
+    ids=["does not import", "exits", "no class", "other kind", "no identity", "no fetch", "other contract"],
 )
 def test_package_that_cannot_be_used_concerns_only_its_sources(site: Path, code: str, problem: str) -> None:
     install(site, code)

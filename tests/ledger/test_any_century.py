@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from sqlalchemy import BigInteger
@@ -104,3 +104,18 @@ def test_every_timestamp_column_has_64_bits() -> None:
         for column in table.columns:
             if column.name.endswith(("_at", "_until", "_since", "_ahead")) or column.name in moments:
                 assert isinstance(column.type, BigInteger), f"{table.name}.{column.name}"
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z"])
+def test_date_of_the_first_or_last_day_can_be_shown_in_any_zone(world: World, text: str) -> None:
+    moment = datetime.fromisoformat(text)
+    world.see(note("odd.md"))
+    (job,) = (batch := world.claim()).jobs
+    document = Document("words", "text/markdown", created=moment, modified=moment)
+    world.ledger.queue.deliver(batch.token, [replace(world.done(job, "words"), document=document, modified=moment)])
+    shown = document_named(world.ledger, "odd.md")
+    assert shown.modified is not None and shown.content.created is not None
+    for hours in (-14, 14):
+        zone = timezone(timedelta(hours=hours))
+        for at in (shown.modified, shown.content.created, shown.content.modified or shown.modified):
+            assert abs(at.astimezone(zone).year - moment.year) <= 1

@@ -6,6 +6,7 @@ Only the envelope is read here. The content is parsed in parser processes, as th
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from email.message import Message
@@ -14,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AwareDatetime, Field, StringConstraints, ValidationError
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, ValidationError
 from starlette.requests import Request
 
 from catchment.content import pushed_files
@@ -30,6 +31,14 @@ _MOST_FIELDS = 20
 _TEXTS = {"text": ("text/plain", ".txt"), "markdown": ("text/markdown", ".md"), "html": ("text/html", ".html")}
 """The fields with a text: its media type, and the ending of its name."""
 _ENDINGS = dict(_TEXTS.values())
+
+
+def _written(date: object) -> object:
+    """Refuse numbers, of which nobody knows the unit."""
+    if not isinstance(date, str) or re.match(r"\d{4}-", date) is None:
+        raise ValueError("write it as 2026-03-01T12:00:00+01:00")
+    return date
+
 
 _Line = StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1_000)
 
@@ -49,9 +58,9 @@ class PushFields(Strict):
     html: str | None = None
     name: Annotated[str, _Line] | None = None
     title: Annotated[str, _Line] | None = None
-    date: AwareDatetime | None = None
+    date: Annotated[AwareDatetime, BeforeValidator(_written)] | None = None
     tags: Annotated[tuple[Annotated[str, _Line], ...], Field(max_length=100)] = ()
-    address: Annotated[str, _Line, StringConstraints(pattern=r"^https?://")] | None = None
+    address: Annotated[str, _Line, StringConstraints(pattern=r"^https?://[^/?#@]+(?:[/?#]|$)")] | None = None
     source: str | None = None
 
     def document(self, pusher: str, file: RawContent | None, default_key: str | None) -> tuple[str, RawContent]:

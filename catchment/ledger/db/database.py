@@ -55,6 +55,8 @@ from catchment.telemetry.tally import Tally
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MICROSECOND - 1
 _OTHERS_ASK_SECONDS = 0.12
 """Slightly longer than SQLite's longest sleep between attempts to lock (`sqliteDefaultBusyCallback`)."""
 _AT_WORK_SECONDS = 0.5
@@ -77,8 +79,8 @@ AnyRow = Row[Any]
 
 
 def to_micros(moment: datetime) -> int:
-    """Convert an aware time to microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
+    """Convert an aware time to microseconds since 1970. One of the first or last day becomes the nearest in all zones."""
+    return min(max((moment - _EPOCH) // _MICROSECOND, _FIRST), _LAST)
 
 
 def from_micros(micros: int) -> datetime:
