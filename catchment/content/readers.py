@@ -25,9 +25,9 @@ def versions() -> str:
 
 def reader_for(data: bytes, name: str, *, is_ours: bool) -> FileReader | None:
     """Return the reader of a package that bids most for a file; None if none bids, or Catchment reads it and none bids more."""
-    bids = [(reader.score(data, name), -number) for number, reader in enumerate(_readers())]
-    best, number = max(bids, default=(0.0, 0))
-    return _readers()[-number] if best > (_OURS if is_ours else 0.0) else None
+    least = _OURS if is_ours else 0.0
+    bids = [(bid, -number) for number, reader in enumerate(_readers()) if (bid := reader.score(data, name)) > least]
+    return _readers()[-max(bids)[1]] if bids else None
 
 
 @cache

@@ -407,3 +407,40 @@ def test_labels_of_a_drawing_are_read_once() -> None:
         b"<text>Inlet <tspan>gate</tspan></text><path d='M0'/><text>open"
     )
     assert _read(drawing, "a.svg").text == "Inlet gate\nMill & weir\nopen"
+
+
+class Bidder:
+    """A reader of another package, with a fixed score."""
+
+    media_type = "application/x-bid"
+
+    def __init__(self, bid: float) -> None:
+        self.bid = bid
+
+    def score(self, data: bytes, name: str) -> float:
+        return self.bid
+
+    def read(self, data: bytes, name: str) -> Document:
+        return Document(f"{name} for {self.bid}", "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("name", "bids", "expected"),
+    [
+        ("a.bin", (0.5, 0.7, 0.7), "a.bin for 0.7"),
+        ("a.md", (0.5, 1.0), "# A"),
+        ("a.md", (1.5, 2.0), "a.md for 2.0"),
+        ("a.md", (float("nan"), 2.0, float("-inf")), "a.md for 2.0"),
+        ("a.md", (float("nan"), -1.0), "# A"),
+        ("a.md.gz", (2.0,), "a.md for 2.0"),
+    ],
+)
+def test_highest_bid_of_the_readers_decides(
+    monkeypatch: pytest.MonkeyPatch, name: str, bids: tuple[float, ...], expected: str
+) -> None:
+    readers = tuple(Bidder(bid) for bid in bids)
+    monkeypatch.setattr("catchment.content.readers._readers", lambda: readers)
+    data = b"# A" if name.endswith(".md") else gzip.compress(b"# A") if name.endswith(".gz") else b"\0\1"
+    document = normalize(RawContent(data, name))
+    assert document.text == expected
+    assert document.media_type == ("text/markdown" if expected == "# A" else "application/x-bid")
