@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, ParseError
 from catchment.runtime.installation import READERS, extensions
 
 if TYPE_CHECKING:
@@ -24,10 +24,22 @@ def versions() -> str:
 
 
 def reader_for(data: bytes, name: str, *, is_ours: bool) -> FileReader | None:
-    """Return the reader of a package that bids most for a file; None if none bids, or Catchment reads it and none bids more."""
-    least = _OURS if is_ours else 0.0
-    bids = [(bid, -number) for number, reader in enumerate(_readers()) if (bid := reader.score(data, name)) > least]
-    return _readers()[-max(bids)[1]] if bids else None
+    """Return the reader of a package that bids most for a file; None if none bids, or Catchment reads it and none bids more.
+
+    Raises ParseError if nobody reads it, and a reader could not say whether it can.
+    """
+    best, chosen, problem = _OURS if is_ours else 0.0, None, ""
+    for reader in _readers():
+        try:
+            if (bid := reader.score(data, name)) > best:
+                best, chosen = bid, reader
+        except Exception as error:  # noqa: BLE001 - a defect of one reader must not stop the others
+            problem = (
+                f"the reader {type(reader).__name__} failed ({type(error).__name__}); upgrade or uninstall its package"
+            )
+    if problem and chosen is None and not is_ours:
+        raise ParseError(problem)
+    return chosen
 
 
 @cache
@@ -35,5 +47,5 @@ def _readers() -> tuple[FileReader, ...]:
     readers = []
     for extension in extensions(READERS).values():
         with suppress(CatchmentError):  # `connectors.problems` reports it
-            readers.append(extension.load()())
+            readers.append(extension.load())
     return tuple(readers)

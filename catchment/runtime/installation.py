@@ -89,12 +89,13 @@ class Extension:
     problem: str
 
     def load(self) -> Any:
-        """Import and return its class. Raises BadInput if an extra is missing, Refused if the package cannot be used."""
+        """Import and return its class, or a reader. Raises BadInput if an extra is missing, Refused if it cannot be used."""
         if self.problem:
             raise Refused(self.problem)
         name = f"{self.point.name}: {self.package}"
         try:
             loaded = self.point.load()
+            loaded = loaded() if self.point.group == READERS else loaded
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a package of others may raise anything
             if isinstance(error, ModuleNotFoundError) and (extras := ",".join(self.point.extras)):
                 raise BadInput(f'{error.name}: not installed; run: pip install "{self.package}[{extras}]"') from None

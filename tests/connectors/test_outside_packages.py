@@ -162,3 +162,9 @@ def test_sink_whose_extra_is_missing_names_it(site: Path) -> None:
     install(site, "import no_such_module", group="catchment.sinks", points=["heap = shelf_of_books:Heap [heap]"])
     with pytest.raises(BadInput, match=r'no_such_module: not installed; run: pip install "catchment-shelf\[heap\]"'):
         sinks.is_folder("heap")
+
+
+def test_reader_that_cannot_be_made_is_named(site: Path) -> None:
+    code = "class Bits:\n    def __init__(self):\n        raise ValueError('no')\n"
+    install(site, code, group="catchment.readers", points=["bits = shelf_of_books:Bits"])
+    assert problems() == ["bits: catchment-shelf cannot be loaded (ValueError: no); upgrade or uninstall it"]

@@ -444,3 +444,12 @@ def test_highest_bid_of_the_readers_decides(
     document = normalize(RawContent(data, name))
     assert document.text == expected
     assert document.media_type == ("text/markdown" if expected == "# A" else "application/x-bid")
+
+
+def test_defect_of_a_reader_concerns_only_files_that_nobody_else_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catchment.content.readers._readers", lambda: (Bidder("no number"), Bidder(0.1)))  # type: ignore[arg-type]
+    assert normalize(RawContent(b"# A", "a.md")).text == "# A"
+    assert normalize(RawContent(b"\0\1", "a.bin")).text == "a.bin for 0.1"
+    monkeypatch.setattr("catchment.content.readers._readers", lambda: (Bidder("no number"),))  # type: ignore[arg-type]
+    with pytest.raises(ParseError, match="the reader Bidder failed"):
+        normalize(RawContent(b"\0\1", "a.bin"))
