@@ -56,7 +56,7 @@ from catchment.telemetry.tally import Tally
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LAST = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MICROSECOND - 1
+_LAST = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _OTHERS_ASK_SECONDS = 0.12
 """Slightly longer than SQLite's longest sleep between attempts to lock (`sqliteDefaultBusyCallback`)."""
 _AT_WORK_SECONDS = 0.5
