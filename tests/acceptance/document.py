@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.waiting import until
 
 _SECONDS = 240
-_NOT_YET = "search by meaning: not complete yet"
+_NOT_YET = ("search by meaning: not complete yet", "the model is loading or busy; try again")
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"#\s*exits with (\d+)\s*$")
@@ -89,7 +89,7 @@ def carry_out(
 
     for typed in shown:
         done = run(typed.words)
-        is_later = typed.words == "catchment status" or _NOT_YET in done.stdout
+        is_later = typed.words == "catchment status" or any(words in done.stdout for words in _NOT_YET)
         if is_later and first_missing(typed.answer, done.stdout):
             # The watcher reports a new source after some seconds, and a vault has all its embeddings after a minute.
             done = until(partial(run, typed.words), partial(_has, typed.answer), must=False)
