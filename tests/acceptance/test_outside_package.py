@@ -51,7 +51,7 @@ def test_kind_of_a_package_is_offered_synced_and_missed(tmp_path: Path) -> None:
     install(site, "import no_such_module")
     shelf = "shelf: catchment-shelf cannot be loaded (ModuleNotFoundError: No module named 'no_such_module')"
     assert shelf in person("status").out
-    assert shelf in person("doctor").out
+    assert shelf in person("check").out
     assert shelf in person("sources", "kinds").err
 
 
