@@ -292,7 +292,7 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
         settings = model.model_validate(parameters.get("settings", {}))
     except ValidationError as error:
         raise complaint(file, error, model, (*place, "parameters", "settings")) from error
-    if getattr(settings, "folder", deployment.name) != deployment.name:
+    if kind == "pushed" and settings.model_dump()["folder"] != deployment.name:
         raise file.error((*place, "parameters", "settings", "folder"), "folder differs from name; make them equal")
     watch, quiet = _watching(file, index, deployment.tags)
     return SourceEntry(

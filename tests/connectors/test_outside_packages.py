@@ -105,6 +105,13 @@ def _only_books_fail(site: Path, problem: str | None) -> None:
     assert sources.entries == (books,)
 
 
+def test_setting_of_a_package_may_have_the_name_of_one_of_ours(site: Path) -> None:
+    """Of pushed documents alone, `folder` is the name of the source."""
+    install(site, SHELF.replace("file: FullPath", "folder: FullPath").replace('("file",)', '("folder",)'))
+    sources = SourcesFile(site / "sources.yaml", _SOURCES.replace("file: /books.txt", "folder: /books"))
+    assert sources.entries[0].settings.model_dump(mode="json")["folder"] == "/books"
+
+
 @pytest.mark.parametrize("taken", ["flows", "web", "tasks"])
 def test_package_with_a_top_level_name_of_ours_is_refused(site: Path, taken: str) -> None:
     install(site, brings=[taken])
