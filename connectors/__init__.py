@@ -55,7 +55,8 @@ def described() -> list[KindOfSource]:
 
 def version(kind: str) -> str:
     """Return the version of the package of a kind of source."""
-    return next((extension.version for extension in installed(CONNECTORS) if extension.point.name == kind), "")
+    extension = extensions(CONNECTORS).get(kind)
+    return extension.version if extension else ""
 
 
 def problem(kind: str) -> str | None:

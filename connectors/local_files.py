@@ -95,7 +95,12 @@ class FolderConnector:
     needed."""
     fetch_in_parser: ClassVar[bool] = True
 
-    def __init__(self, settings: FolderSettings, rules: IgnoreRules, *, follow_links: bool = False) -> None:
+    def __init__(
+        self, settings: FolderSettings, rules: IgnoreRules | None = None, *, follow_links: bool = False
+    ) -> None:
+        if rules is None:
+            ignore_files = (settings.ignore_file,) if settings.ignore_file else ()
+            rules = IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files)
         self._tree = FolderTree(settings.root, rules, settings.policy(self.policy).limits.max_bytes, follow_links)
         self._encoding = settings.encoding
 

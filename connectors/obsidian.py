@@ -16,7 +16,6 @@ from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.model import Change, RawContent
 from catchment.settings import SourceSettings
 from connectors.folders.file import FileEntry
-from connectors.folders.ignore import IgnoreRules
 from connectors.local_files import FolderConnector, FolderSettings
 
 _MARKER = ".obsidian"
@@ -46,10 +45,6 @@ class Obsidian(FolderConnector):
         level="gold",
     )
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
-
-    def __init__(self, settings: ObsidianSettings) -> None:
-        ignore_files = (settings.ignore_file,) if settings.ignore_file else ()
-        super().__init__(settings, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files))
 
     def probe(self) -> str:
         """Check that the vault can be read. Raises SourceInvalid for a folder without `.obsidian`."""

@@ -15,7 +15,6 @@ from catchment.contracts import Manifest
 from catchment.model import RawContent
 from catchment.settings import FullPath, Home, Limits, Policy, SourceName, SourceSettings
 from connectors.folders.file import FileEntry
-from connectors.folders.ignore import IgnoreRules
 from connectors.local_files import FolderConnector, FolderSettings
 
 
@@ -59,10 +58,9 @@ class Pushed(FolderConnector):
     """The web process has a document in memory while it arrives."""
 
     def __init__(self, settings: PushedSettings) -> None:
-        ignore_files = (settings.ignore_file,) if settings.ignore_file else ()
+        super().__init__(settings)
         self.root, self.max_bytes = settings.root, settings.policy(self.policy).limits.max_bytes
         self.most_bytes = settings.max_gb * 1e9
-        super().__init__(settings, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files))
 
     def probe(self) -> str:
         self._tree.probe()

@@ -221,9 +221,9 @@ def probe(connector: Connector) -> str:
         let_parse(connector, pool, connector.policy.limits)
         try:
             return connector.probe()
+        except CatchmentError:
+            raise
         except (Exception, SystemExit) as error:
-            if isinstance(error, CatchmentError):
-                raise
             reason = f"its connector failed ({type(error).__name__}); {DEFECT}"
             raise SourceUnavailable(f"{connector.kind}: {reason}") from error
 

@@ -107,7 +107,7 @@ def enqueue(
 
     Example: catchment queue enqueue https://example.org/article
     """
-    enqueue_all(addresses, hosts or [], agreed, reason)
+    _enqueue(addresses, hosts or [], agreed, reason)
 
 
 @app.command("import")
@@ -129,13 +129,13 @@ def import_file(
     seed = read_addresses(file)
     if seed.refused:
         render.note(f"{render.clean(file.name)}: {seed.refusal}")
-    enqueue_all([entry.address for entry in seed.addresses], hosts or [], agreed, reason)
+    _enqueue([entry.address for entry in seed.addresses], hosts or [], agreed, reason)
 
 
 def add_one(thing: str, hosts: list[str], agreed: bool, reason: str) -> None:
     """Put a file, the standard input (`-`) or a web address into the inbox. Raises BadInput."""
     if "://" in thing:
-        enqueue_all([thing], hosts, agreed, reason)
+        _enqueue([thing], hosts, agreed, reason)
         return
     from deployments.actions import inbox, outcomes
 
@@ -154,7 +154,7 @@ def _say_unless_started(run: str | None) -> None:
         render.say(f"No sync was started; {starts}")
 
 
-def enqueue_all(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
+def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
     """Add web addresses to the inbox, asking for consent to new hosts. Raises as `inbox.enqueue`."""
     from deployments.actions import inbox, outcomes
 

@@ -208,3 +208,12 @@ def upright(person: Person) -> Iterator[Person]:
         yield person
     finally:
         person("down")
+
+
+@contextlib.contextmanager
+def at_terminal(folder: Path) -> Iterator[Person]:
+    """A user with a running system, whose shell has the command on its path; no process is left."""
+    path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
+    with upright(Person(folder / "state", variables={"HOME": str(folder), "PATH": path})) as person:
+        yield person
+    assert person.left() == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance import document
-from tests.acceptance.person import COMMAND, PROJECT, Person
+from tests.acceptance.person import PROJECT, Person, at_terminal
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -18,12 +17,8 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
-    path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
-    person = Person(tmp_path / "state", variables={"HOME": str(tmp_path), "PATH": path})
-    person("up", "--detach").ok()
-    yield person
-    person("down")
-    assert person.left() == []
+    with at_terminal(tmp_path) as person:
+        yield person
 
 
 def test_pushed_document_is_found_undone_and_held_from_mass_deletion(person: Person, tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance import document
-from tests.acceptance.person import COMMAND, PROJECT, Person
+from tests.acceptance.person import PROJECT, Person, at_terminal
 from tests.connectors.web.server import Host, SmallWeb
 from tests.waiting import until
 
@@ -37,12 +36,8 @@ def web() -> Iterator[SmallWeb]:
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Person]:
     """A user of a feed reader with a running Catchment and the command on the path."""
-    path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
-    person = Person(tmp_path / "state", variables={"HOME": str(tmp_path), "PATH": path})
-    person("up", "--detach").ok()
-    yield person
-    person("down")
-    assert person.left() == []
+    with at_terminal(tmp_path) as person:
+        yield person
 
 
 def _publish(host: Host, number: int) -> None:
