@@ -65,7 +65,7 @@ fuzz: setup      ## input led by what of our code it reaches, two minutes for ea
 	nice -n 15 $(BIN)/python -m tests.fuzz $(or $(ARGS),all)
 
 check: setup     ## style and types
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
