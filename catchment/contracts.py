@@ -80,6 +80,7 @@ class Manifest:
         deep: What a deep sync does.
         fixed: What a run cannot change.
         is_watched: Whether the watcher hears of its changes. Other sources have a schedule.
+        runs_programs: Whether it runs programs that its settings name. Then only a command adds, changes and permits it.
         level: The quality that it claims: bronze, silver or gold (docs/connectors.md).
         exempt: The rules of this level that it does not keep, each with the reason.
     """
@@ -92,6 +93,7 @@ class Manifest:
     deep: str = "Compare contents, not only sizes and times."
     fixed: str = "Another place to read is refused; edit sources.yaml, or add a source."
     is_watched: bool = False
+    runs_programs: bool = False
     level: Literal["", "bronze", "silver", "gold"] = ""
     exempt: Mapping[str, str] = field(default_factory=dict)
 
@@ -313,6 +315,16 @@ class Mirrored(Keeping, Protocol):
     """A connector with files made by other programs. `shell` runs them, can be replaced, and is not pickled."""
 
     shell: Shell
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A connector that runs programs, and passes what they report to `log`, line by line and without secrets.
+
+    The engine replaces it by the log of the sync. It is not included when the connector is pickled.
+    """
+
+    log: Callable[[str], None]
 
 
 class FileReader(Protocol):

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 from weakref import WeakSet
 
+from prefect import get_run_logger
 from prefect.client.orchestration import get_client
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment
 from pydantic import ValidationError
 
-from catchment.contracts import Mirrored
+from catchment.contracts import Mirrored, Telling
 from catchment.errors import LoginFailed, Refused
 from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
@@ -159,6 +160,8 @@ def _sync(
     connector = connector_class(kind)(settings)
     if isinstance(connector, Mirrored):
         connector.shell = run_in_flow
+    if isinstance(connector, Telling):
+        connector.log = get_run_logger().info
     policy = settings.policy(connector.policy)
     now = circumstances(settings)
     home, priority = Home.default(), settings.priority

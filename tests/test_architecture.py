@@ -70,6 +70,7 @@ MAY_IMPORT = {
         "catchment.content.normalize.mail.letterhead",
         "catchment.content.parts.containers",
         "catchment.content.pushed_files",
+        "catchment.content.secret_masking",
         "catchment.settings",
     },
     "sinks": {

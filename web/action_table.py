@@ -114,6 +114,7 @@ def _simply(
 
 
 def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
+    sources.require_no_program(fields.kind)
     place = sources.add(desk, fields.new, actor, fields.reason, consented=fields.consent, until=fields.end)
     begins = "read as soon as Catchment runs"
     with suppress(NotFound, Refused, TryAgain):
@@ -123,6 +124,8 @@ def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
 
 
 def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
+    if fields.settings or fields.secret:
+        sources.require_no_program(desk.entry(fields.name).kind)
     entry = desk.revised(desk.entry(fields.name), fields.settings, fields.timing)
     changed = sources.change(desk, entry, actor, fields.reason, secret=fields.secret)
     works = "; the login works" if fields.secret else ""
@@ -142,11 +145,13 @@ def _remove(desk: Desk, fields: RemoveFields, actor: str) -> ActionResult:
 
 
 def _give(desk: Desk, fields: ConsentFields, actor: str) -> ActionResult:
+    sources.require_no_program(desk.entry(fields.name).kind)
     scopes = consents.give(desk, fields.name, actor, fields.reason, until=fields.end)
     return ActionResult(outcomes.consent_given(fields.name, scopes), len(scopes))
 
 
 def _allow_hosts(desk: Desk, fields: HostsFields, actor: str) -> ActionResult:
+    sources.require_no_program(desk.entry(fields.name).kind)
     scopes = sources.allow_hosts(desk, fields.name, fields.hosts, actor, fields.reason, until=fields.end)
     return ActionResult(outcomes.consent_given(fields.name, scopes), len(scopes))
 

@@ -19,6 +19,7 @@ from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.revoke import forget_files, purge_cache
 from catchment.telemetry.incidents import UNREAD
+from connectors import connector_class
 from connectors.pushed import PushedSettings
 from deployments.actions import consents, pushed, syncs
 from deployments.actions.desk import Desk, known
@@ -205,6 +206,14 @@ def require_same_place(name: str, changes: list[ChangedSetting]) -> None:
         raise Refused(
             f"{name}: cannot change {', '.join(keys)}, which identifies the source; add another source, or remove "
             f"this one first: catchment sources remove {name}"
+        )
+
+
+def require_no_program(kind: str) -> None:
+    """Raise Refused for a kind that runs programs of the user's choice: a page in a browser must not choose them."""
+    if connector_class(kind).manifest.runs_programs:
+        raise Refused(
+            f"{kind}: runs programs, so that only a command adds, changes or permits it; see docs/programs.md"
         )
 
 

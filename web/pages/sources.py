@@ -139,7 +139,9 @@ def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Da
         "view": Trial(preview, problem),
         "form": {**form, "watch": "true" if watch else None},
         # A pushed source needs a token, which only a command makes.
-        "kinds": {kind: manifest(kind) for kind in desk.usable_kinds if kind != "pushed"},
+        "kinds": {
+            kind: of for kind in desk.usable_kinds if not (of := manifest(kind)).runs_programs and kind != "pushed"
+        },
         "words": words,
     }
 

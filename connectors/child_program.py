@@ -1,0 +1,222 @@
+"""Programs of others, run for a connector within limits. Only what they print is used, as bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+from typing import IO, Annotated, NamedTuple
+
+import psutil
+from pydantic import Field
+
+from catchment.content.secret_masking import mask
+from catchment.errors import SourceInvalid, SourceUnavailable
+from catchment.settings import Strict
+from connectors.github.git.git import KILLED_WITH_PARENT, end
+
+PATHS = f"{Path.home()}/.local/bin:/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
+"""Where programs are looked for, and their PATH: not that of this process, which differs between terminal and service."""
+_LOOK_SECONDS = 0.5
+_END_SECONDS = 60.0
+_PIECE = 1 << 16
+_HEAD = 4_096
+"""Bytes that are kept of a line that is too long."""
+_MOST_LOG_LINES, _MOST_LOG_CHARACTERS = 200, 500
+_MOST_REASON_CHARACTERS = 200
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_PATH = re.compile(r"(?<![\w:/])/(?:[^\s/'\"]+/)+")
+
+
+class ProgramLimits(Strict, title="Limits of the program"):
+    """What one run of a program may take. It is killed at a limit."""
+
+    hours: Annotated[float, Field(gt=0, le=168, title="Hours", description="Hours that a run may take")] = 12
+    silent_minutes: Annotated[
+        float, Field(gt=0, le=1_440, title="Silence", description="Minutes that a run may print nothing")
+    ] = 10
+    memory_mb: Annotated[
+        int, Field(ge=16, title="Memory", description="Megabytes of memory, with the programs that it starts")
+    ] = 2_000
+    output_gb: Annotated[float, Field(gt=0, title="Output", description="Gigabytes that a run may print")] = 20
+
+
+class OutputLine(NamedTuple):
+    """A line of output without its end. Of one that is too long, `data` is only its start. `size` in bytes."""
+
+    data: bytes
+    size: int
+
+
+class ChildProgram:
+    """A running program. It ends with `running`."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], name: str, limits: ProgramLimits, log: Callable[[str], None]
+    ) -> None:
+        self.name = name
+        self.reason = ""
+        """The last line of its log, for an error message."""
+        self._process, self._limits, self._log = process, limits, log
+        self._errors = bytearray()
+        self._log_lines = 0
+        self._printed = 0
+        self._began = time.monotonic()
+
+    def lines(self, longest: int) -> Iterator[OutputLine | None]:
+        """Yield the lines that it prints, each of at most `longest` bytes; None after half a second without any.
+
+        Raises SourceUnavailable at a limit, or if it failed.
+        """
+        line, dropped = bytearray(), 0
+        for piece in self._pieces():
+            if piece is None:
+                yield None
+                continue
+            *whole, rest = piece.split(b"\n")
+            for part in whole:
+                line += part
+                if size := dropped + len(line):
+                    yield OutputLine(bytes(line[:_HEAD] if size > longest else line), size)
+                line, dropped = bytearray(), 0
+            line += rest
+            if dropped or len(line) > longest:
+                dropped += max(0, len(line) - _HEAD)
+                del line[_HEAD:]
+        if size := dropped + len(line):
+            yield OutputLine(bytes(line), size)
+        self.require_success()
+
+    def output(self, most: int) -> bytes:
+        """Return all that it prints. Raises SourceUnavailable at a limit, or above `most` bytes; not if it failed."""
+        output = bytearray()
+        for piece in self._pieces():
+            output += piece or b""
+            if len(output) > most:
+                raise SourceUnavailable(f"{self.name}: printed more than {most:,} bytes; its data is too large")
+        return bytes(output)
+
+    def wait(self) -> int:
+        """Return its exit code, once it has printed all."""
+        try:
+            return self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise SourceUnavailable(f"{self.name}: closed its output, but does not end; mend it") from None
+
+    def require_success(self) -> None:
+        """Raise SourceUnavailable unless it ended well, with the last line of its log."""
+        if code := self.wait():
+            how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
+            raise SourceUnavailable(f"{self.name}: {how}{self.reason and f' ({self.reason})'}; see the log of its sync")
+
+    def say(self, text: str) -> None:
+        """Pass a line of its log on, without secrets and control characters, and remember it as the reason of a failure."""
+        if words := printable(text):
+            self.reason = _PATH.sub("…/", words)[:_MOST_REASON_CHARACTERS]
+            self._log_lines += 1
+            if self._log_lines <= _MOST_LOG_LINES:
+                self._log(f"{self.name}: {words[:_MOST_LOG_CHARACTERS]}")
+            elif self._log_lines == _MOST_LOG_LINES + 1:
+                self._log(f"{self.name}: more lines are not logged")
+
+    def _pieces(self) -> Iterator[bytes | None]:
+        """Yield its output, and None after half a second without any. Its errors go to the log."""
+        assert self._process.stdout is not None and self._process.stderr is not None
+        heard = looked = time.monotonic()
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._process.stdout, selectors.EVENT_READ)
+            ready.register(self._process.stderr, selectors.EVENT_READ)
+            while self._process.stdout in (streams := [key.fileobj for key in ready.get_map().values()]):
+                events = ready.select(_LOOK_SECONDS)
+                if (now := time.monotonic()) - looked >= _LOOK_SECONDS:
+                    looked = now
+                    self._check(now - heard)
+                if not events:
+                    if self._process.poll() is not None:
+                        return  # a program that it left behind keeps its output open
+                    yield None
+                for key, _ in events:
+                    piece = os.read(key.fd, _PIECE)
+                    if not piece:
+                        ready.unregister(key.fileobj)
+                    elif key.fileobj is self._process.stdout:
+                        self._printed += len(piece)
+                        yield piece
+                        heard = time.monotonic()
+                    else:
+                        self._note(piece)
+            if self._process.stderr in streams:
+                self._drain(self._process.stderr)
+
+    def _drain(self, errors: IO[bytes]) -> None:
+        """Read the last errors. Another program that it left behind may keep them open."""
+        os.set_blocking(errors.fileno(), False)
+        self._note((errors.read(_PIECE) or b"") + b"\n")
+
+    def _note(self, piece: bytes) -> None:
+        *lines, rest = (bytes(self._errors) + piece).split(b"\n")
+        self._errors = bytearray(rest[:_HEAD])
+        for line in lines:
+            self.say(line[:_HEAD].decode("utf-8", "replace"))
+
+    def _check(self, silent: float) -> None:
+        limits = self._limits
+        used = 0
+        try:
+            process = psutil.Process(self._process.pid)
+            used = sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+        except psutil.Error:
+            pass  # it has just ended
+        for is_over, problem, setting in (
+            (silent > limits.silent_minutes * 60, f"was silent for {limits.silent_minutes:g} min", "silent_minutes"),
+            (time.monotonic() - self._began > limits.hours * 3_600, f"took more than {limits.hours:g} h", "hours"),
+            (used > limits.memory_mb * 1e6, f"took {used / 1e6:,.0f} MB of memory", "memory_mb"),
+            (self._printed > limits.output_gb * 1e9, f"printed more than {limits.output_gb:g} GB", "output_gb"),
+        ):
+            if is_over:
+                raise SourceUnavailable(f"{self.name}: {problem}, and was stopped; mend it, or raise run.{setting}")
+
+
+def printable(text: str) -> str:
+    """Return a text of a program in one line, with its secrets masked."""
+    return mask(" ".join(_CONTROL.sub(" ", text).split()))
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    limits: ProgramLimits,
+    log: Callable[[str], None],
+) -> Iterator[ChildProgram]:
+    """Run a program in `folder`; kill it with all that it started at the end of the block. `log` receives its errors.
+
+    Its environment is PATH, HOME, LANG, TMPDIR (`folder`) and `environment`. Raises SourceInvalid if it cannot be started.
+    """
+    name = PurePath(command[0]).name
+    own = {"PATH": PATHS, "HOME": str(Path.home()), "LANG": "C.UTF-8", "TMPDIR": str(folder), **environment}
+    try:
+        process = subprocess.Popen(
+            [*KILLED_WITH_PARENT, *command],
+            cwd=folder,
+            env=own,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SourceInvalid(f"{name}: cannot be started ({error.strerror}); install it again") from None
+    try:
+        yield ChildProgram(process, name, limits, log)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        end(process)
