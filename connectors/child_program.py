@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import IO, Annotated, NamedTuple
@@ -58,12 +58,17 @@ class ChildProgram:
     """A running program. It ends with `running`."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], name: str, limits: ProgramLimits, log: Callable[[str], None]
+        self,
+        process: subprocess.Popen[bytes],
+        name: str,
+        limits: ProgramLimits,
+        log: Callable[[str], None],
+        hidden: Collection[str],
     ) -> None:
         self.name = name
         self.reason = ""
         """The last line of its log, for an error message."""
-        self._process, self._limits, self._log = process, limits, log
+        self._process, self._limits, self._log, self._hidden = process, limits, log, hidden
         self._errors = bytearray()
         self._log_lines = 0
         self._printed = 0
@@ -117,7 +122,9 @@ class ChildProgram:
 
     def say(self, text: str) -> None:
         """Pass a line of its log on, without secrets and control characters, and remember it as the reason of a failure."""
-        if words := printable(text):
+        for secret in self._hidden:
+            text = text.replace(secret, "«secret»")
+        if words := mask(" ".join(_CONTROL.sub(" ", text).split())):
             self.reason = _PATH.sub("…/", words)[:_MOST_REASON_CHARACTERS]
             self._log_lines += 1
             if self._log_lines <= _MOST_LOG_LINES:
@@ -183,11 +190,6 @@ class ChildProgram:
                 raise SourceUnavailable(f"{self.name}: {problem}, and was stopped; mend it, or raise run.{setting}")
 
 
-def printable(text: str) -> str:
-    """Return a text of a program in one line, with its secrets masked."""
-    return mask(" ".join(_CONTROL.sub(" ", text).split()))
-
-
 @contextmanager
 def running(
     command: Sequence[str],
@@ -195,8 +197,11 @@ def running(
     folder: Path,
     limits: ProgramLimits,
     log: Callable[[str], None],
+    hidden: Collection[str] = (),
 ) -> Iterator[ChildProgram]:
-    """Run a program in `folder`; kill it with all that it started at the end of the block. `log` receives its errors.
+    """Run a program in `folder`; kill it with all that it started at the end of the block.
+
+    `log` receives its errors, without the secrets in `hidden` and those that look like one.
 
     Its environment is PATH, HOME, LANG, TMPDIR (`folder`) and `environment`. Raises SourceInvalid if it cannot be started.
     """
@@ -215,7 +220,7 @@ def running(
     except OSError as error:
         raise SourceInvalid(f"{name}: cannot be started ({error.strerror}); install it again") from None
     try:
-        yield ChildProgram(process, name, limits, log)
+        yield ChildProgram(process, name, limits, log, hidden)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -63,6 +63,7 @@ MAY_IMPORT = {
         "catchment.runtime.installation",
         "catchment.runtime.system",
         "catchment.charsets",
+        "catchment.content.disposable_file",
         "catchment.content.foreign_json",
         "catchment.content.normalize.decode",
         "catchment.content.normalize.html",

@@ -24,6 +24,7 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer
+from tests.connectors.programs.scripts import write_records, write_script
 from tests.connectors.imap.dovecot import USER, Dovecot, message
 from tests.connectors.web.conftest import entry, page, rss
 from tests.connectors.web.server import SmallWeb
@@ -100,6 +101,33 @@ class TestPushed(_Folder):
 
 def _push(root: Path, key: str, text: str) -> None:
     pushed_files.put(root, key, RawContent(text.encode(), f"{key}.md", title=key.title()))
+
+
+class TestProgram(ConnectorContract):
+    """A script that prints Singer messages: all records of a JSON file, each time."""
+
+    kind = "program"
+    keeps_versions = True
+    pages = _PAGES
+    proofs: ClassVar[dict[str, str]] = {
+        "checkpoints": "programs/test_program.py::test_long_listing_has_checkpoints",
+        "history": "programs/test_program.py::test_random_history_ends_with_the_records_of_the_program",
+        "oddities": "programs/test_program.py::test_unusual_records_are_kept",
+        "golden": _FORM,
+    }
+
+    def fill(self, place: Path) -> None:
+        write_script(place)
+        write_records(place, {str(number): f"text {number}" for number in range(4)})
+
+    def settings(self, place: Path) -> dict[str, Any]:
+        return {"command": [str(place / "tap.py")]}
+
+    def change(self, place: Path) -> None:
+        write_records(place, {"0": "text 0", "1": "edited", "3": "text 3", "9": "new"})
+
+    def lose(self, place: Path) -> None:
+        (place / "records.json").unlink()
 
 
 @pytest.mark.full

@@ -1,0 +1,116 @@
+"""The calls of a program for one listing: with its configuration, for its catalog, and for its records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from catchment.content.foreign_json import read_json
+from catchment.errors import SourceInvalid, SourceUnavailable
+from catchment.runtime import atomic_files
+from catchment.runtime.secret_references import resolve
+from connectors.child_program import ChildProgram, running
+from connectors.programs.messages import NONSENSE, LogLine, Message, MessageProtocol, Refusal, Stream, as_json
+from connectors.programs.settings import ProgramSettings
+
+_MOST_CATALOG = 64_000_000
+
+
+class ProgramCalls:
+    """Calls a program in a folder with its configuration. Raises LoginFailed if a secret cannot be read."""
+
+    def __init__(
+        self, settings: ProgramSettings, protocol: MessageProtocol, folder: Path, log: Callable[[str], None]
+    ) -> None:
+        self._settings, self._protocol, self._folder, self._log = settings, protocol, folder, log
+        secrets = {key: resolve(reference) for key, reference in settings.secrets.items()}
+        self._hidden = tuple(secrets.values())
+        self._config = self.put("config", _with(settings.config, secrets))
+
+    def put(self, name: str, value: Any) -> str:
+        """Write a JSON file that only this user can read; return its path. Raises HomeUnavailable."""
+        path = self._folder / f"{name}.json"
+        with atomic_files.explained(), open(path, "xb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
+            file.write(as_json(value))
+        return str(path)
+
+    @contextmanager
+    def started(self, arguments: Sequence[str], *, with_config: bool = True) -> Iterator[ChildProgram]:
+        """Start the program; end it with the block."""
+        command = (*self._settings.command, *arguments, *(("--config", self._config) if with_config else ()))
+        environment, limits = self._settings.environment, self._settings.run
+        with running(command, environment, self._folder, limits, self._log, self._hidden) as program:
+            yield program
+
+    def require_configuration(self) -> None:
+        """Raise SourceInvalid for a configuration that the program describes otherwise, or does not accept."""
+        name = self._settings.name
+        try:
+            schema = self._protocol.schema(self._printed(self._protocol.describe, with_config=False) or b"")
+            required, properties = schema.get("required", ()), schema.get("properties", {})
+            lacking = {key: properties.get(key, {}) for key in required if "default" not in properties.get(key, {})}
+        except (SourceUnavailable, *NONSENSE):
+            lacking = {}  # it does not describe itself
+        present = {*self._settings.config, *(key.partition(".")[0] for key in self._settings.secrets)}
+        if lacking := {key: facts for key, facts in lacking.items() if key not in present}:
+            words = ", ".join(
+                f"{key} ({facts.get('title') or facts.get('description') or 'a value'})"
+                for key, facts in lacking.items()
+            )
+            raise SourceInvalid(f"{name}: its configuration lacks {words}; add --set config.{next(iter(lacking))}=…")
+        if self._protocol.check:
+            self._printed(self._protocol.check)
+
+    def catalog(self) -> Mapping[str, Stream] | None:
+        """Return the streams of the program; None if it prints its records when it is asked for them.
+
+        Raises SourceUnavailable or SourceInvalid.
+        """
+        if (output := self._printed(self._protocol.discover)) is None:
+            return None
+        try:
+            return self._protocol.streams(output)
+        except NONSENSE:
+            raise SourceInvalid(f"{self._settings.name}: prints no catalog; check its command and `protocol`") from None
+
+    def _printed(self, arguments: Sequence[str], *, with_config: bool = True) -> bytes | None:
+        """Return what the program prints; None if it prints records instead."""
+        output = bytearray()
+        with self.started(arguments, with_config=with_config) as program:
+            for line in program.lines(_MOST_CATALOG):
+                if line is None:
+                    continue
+                if line.data.startswith(b"{"):
+                    try:
+                        if not output and self._protocol.is_record(line.data):
+                            return None
+                        report(program, self._protocol.understood(read_json(line.data)))
+                    except NONSENSE:
+                        pass  # part of a document of several lines
+                output += line.data + b"\n"
+                if len(output) > _MOST_CATALOG:
+                    raise SourceInvalid(
+                        f"{program.name}: prints a catalog of more than {_MOST_CATALOG // 1_000_000} MB"
+                    )
+        return bytes(output)
+
+
+def report(program: ChildProgram, message: Message | None) -> None:
+    """Log a message for persons. Raises SourceInvalid for a refusal."""
+    if isinstance(message, LogLine | Refusal):
+        program.say(message.text)
+    if isinstance(message, Refusal):
+        raise SourceInvalid(f"{program.name}: {program.reason}; correct its configuration")
+
+
+def _with(config: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
+    """Return a configuration with further values by their dotted keys."""
+    whole = dict(config)
+    for key, secret in secrets.items():
+        name, _, rest = key.partition(".")
+        inner = whole.get(name)
+        whole[name] = _with(inner if isinstance(inner, Mapping) else {}, {rest: secret}) if rest else secret
+    return whole

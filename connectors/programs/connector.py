@@ -1,0 +1,171 @@
+"""The connector for programs that print records."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import ClassVar
+
+from catchment.content.foreign_json import read_json
+from catchment.content.secret_masking import mask
+from catchment.contracts import Known, Manifest, Parse, parse_here
+from catchment.errors import SourceInvalid, SourceUnavailable, StillChanging, Vanished
+from catchment.model import Change, Checkpoint, Item, RawContent, Root, Upsert, count
+from catchment.runtime import atomic_files
+from catchment.settings import Limits, Policy, SourceSettings
+from connectors.programs.airbyte import Airbyte
+from connectors.programs.calls import ProgramCalls
+from connectors.programs.document import StreamFields, content_of
+from connectors.programs.messages import MessageProtocol, Stream, as_json
+from connectors.programs.program_listing import ProgramListing, container_of, digest, version_of
+from connectors.programs.records import RecordStore
+from connectors.programs.settings import ProgramSettings
+from connectors.programs.singer import Singer
+
+_READ_AGAIN = "`catchment sync NAME --deep` reads all again"
+
+
+class Program:
+    """The connector for a program that prints records: each record is a document."""
+
+    kind: ClassVar[str] = "program"
+    manifest: ClassVar[Manifest] = Manifest(
+        "Program",
+        "the records that a program prints",
+        place="Command: a program that prints Singer or Airbyte messages, with its arguments",
+        example="tap-csv",
+        deep="Read all streams from their beginning.",
+        runs_programs=True,
+        level="gold",
+        exempt={
+            "moves": "a record is known by its key alone",
+            "parsers": "a listing parses only JSON, within limits of size and depth",
+        },
+    )
+    settings: ClassVar[type[SourceSettings]] = ProgramSettings
+    policy: ClassVar[Policy] = Policy(limits=Limits(max_mb=10))
+    fetch_in_parser: ClassVar[bool] = False
+
+    def __init__(self, settings: ProgramSettings) -> None:
+        self.configured = settings
+        self.folder: Path | None = None
+        self.log: Callable[[str], None] = lambda _line: None
+        self.parse: Parse = parse_here
+        self._protocol: MessageProtocol = Airbyte() if settings.is_airbyte else Singer()
+        self._max_bytes = settings.policy(self.policy).limits.max_bytes
+        self._records: RecordStore | None = None
+
+    def __reduce__(self) -> tuple[type[Program], tuple[ProgramSettings]]:
+        return Program, (self.configured,)
+
+    def scopes(self) -> Mapping[str, str]:
+        return {
+            self._scope: f"all that `{mask(shlex.join(self.configured.command))}` does: it can read and send what you can"
+        }
+
+    def scope_of(self, locator: str) -> str:
+        del locator
+        return self._scope
+
+    @property
+    def _scope(self) -> str:
+        """Another name for every other command, configuration and environment."""
+        decisive = self.configured.model_dump(include={"command", "protocol", "config", "secrets", "environment"})
+        return f"{self.configured.name} {digest(as_json(decisive))[:8]}"
+
+    def probe(self) -> str:
+        with self._run_folder() as run:
+            run.require_configuration()
+            catalog = run.catalog()
+        if catalog is None:
+            return f"{self.configured.name}: prints records"
+        return f"{self.configured.name}: {len(self._selected(catalog))} of {count(len(catalog), 'stream')}"
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        yield Root({"": self.kind})
+        store, marks = self._store(), known.marks()
+        is_continued = not deep and store.follows(marks.get("records"))
+        state = read_json(marks["state"].encode()) if is_continued and "state" in marks else None
+        if is_continued and marks.get("fields") != self._fields_mark:
+            yield from self._with_other_fields(known)
+        with self._run_folder() as run:
+            catalog = run.catalog()
+            streams = None if catalog is None else self._selected(catalog)
+            listing = ProgramListing(self.configured, self._protocol, store, known, streams, state)
+            with run.started(self._protocol.arguments([*(streams or {}).values()], state, run.put)) as program:
+                yield from listing.of(program, self._max_bytes)
+        yield from listing.ended(catalog)
+        yield Checkpoint({"fields": self._fields_mark})
+
+    def fetch(self, item: Item) -> RawContent:
+        if (row := self._store().get(item.locator)) is None:
+            if not self._store().mark:
+                raise SourceUnavailable(f"{self.configured.name}: its records are no longer kept; {_READ_AGAIN}")
+            raise Vanished(f"its record is no longer kept; {_READ_AGAIN}")
+        stream, data = row
+        fields = self.configured.fields.get(stream, StreamFields())
+        if version_of(data, fields) != item.version:
+            raise StillChanging("changed since it was listed; the next sync reads it")
+        return content_of(read_json(data), stream, item.locator.rpartition("/")[2], fields, self.parse)
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """Do nothing: the records are on this machine."""
+
+    def close(self) -> None:
+        if self._records is not None:
+            self._records.close()
+            self._records = None
+
+    @property
+    def _fields_mark(self) -> str:
+        return digest(as_json({name: each.model_dump() for name, each in self.configured.fields.items()}))
+
+    def _with_other_fields(self, known: Known) -> Iterator[Change]:
+        """List the kept records whose documents differ, because the settings of their fields changed."""
+        for stream, rows in groupby(self._store(), lambda row: row[1]):
+            fields = self.configured.fields.get(stream, StreamFields())
+            before = known.within(container_of(stream))
+            for locator, _, data in rows:
+                version = version_of(data, fields)
+                if locator in before and before[locator].version != version:
+                    yield Upsert(Item(locator, container_of(stream), version, None, len(data)))
+            yield Checkpoint()
+
+    def _selected(self, catalog: Mapping[str, Stream]) -> dict[str, Stream]:
+        """Return the streams to read. Raises SourceInvalid if one of the settings is unknown."""
+        names = self.configured.streams or tuple(catalog)
+        if unknown := [name for name in names if name not in catalog]:
+            raise SourceInvalid(
+                f"{unknown[0]}: no stream of {self.configured.name}; it has {', '.join(catalog) or 'none'}"
+            )
+        return {name: catalog[name] for name in names}
+
+    def _store(self) -> RecordStore:
+        if self._records is None:
+            self._records = RecordStore(self._own_folder())
+        return self._records
+
+    def _own_folder(self) -> Path:
+        """Return the folder of this source; a temporary one if the engine has not set it."""
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.folder
+
+    @contextmanager
+    def _run_folder(self) -> Iterator[ProgramCalls]:
+        """Yield a private folder with the configuration of the program. It is deleted, also after a kill: by the next run."""
+        with atomic_files.explained():
+            folder = atomic_files.unfinished(self._own_folder() / "run")
+            folder.mkdir(mode=0o700)
+        try:
+            yield ProgramCalls(self.configured, self._protocol, folder, self.log)
+        finally:
+            atomic_files.remove(folder)

@@ -1,0 +1,107 @@
+"""The messages of programs, in the form that both protocols share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+KeyPaths = tuple[tuple[str, ...], ...]
+"""The fields that identify a record, each as the path to it; empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One kind of record of a program: a table.
+
+    Attributes:
+        is_full: Whether the program prints all of its records each time, so that the missing ones are deleted.
+        entry: What the program told of it in its catalog.
+    """
+
+    name: str
+    key: KeyPaths = ()
+    is_full: bool = True
+    entry: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Record(NamedTuple):
+    """A record of a stream."""
+
+    stream: str
+    values: Mapping[str, Any]
+
+
+class State(NamedTuple):
+    """The place up to which the program has read: what it gets at its next start."""
+
+    value: Any
+
+
+class Refusal(NamedTuple):
+    """Why the program cannot work with its configuration."""
+
+    text: str
+
+
+class LogLine(NamedTuple):
+    """A line for the log."""
+
+    text: str
+
+
+class Unfinished(NamedTuple):
+    """A stream that the program did not read to its end."""
+
+    stream: str
+
+
+NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+"""What the reading of other data than messages raises."""
+
+Message = Stream | Record | State | LogLine | Refusal | Unfinished
+
+Put = Callable[[str, Any], str]
+"""Writes a JSON file by its name, and returns its path."""
+
+
+class MessageProtocol(Protocol):
+    """How a program is called and understood. `state` is what `State.value` was, after `after`."""
+
+    describe: tuple[str, ...]
+    """The arguments with which it prints what it can be configured with."""
+    check: tuple[str, ...]
+    """The arguments with which it checks its configuration; empty if it cannot."""
+    discover: tuple[str, ...]
+    """The arguments with which it prints its catalog."""
+
+    def is_record(self, line: bytes) -> bool:
+        """Return whether a program that was asked for something else prints its records instead. Raises as `understood`."""
+        ...
+
+    def schema(self, output: bytes) -> Mapping[str, Any]:
+        """Return the JSON schema of the configuration. Raises as `understood`."""
+        ...
+
+    def streams(self, output: bytes) -> Mapping[str, Stream]:
+        """Return the streams of a catalog. Raises as `understood`."""
+        ...
+
+    def arguments(self, streams: Collection[Stream], state: Any, put: Put) -> Sequence[str]:
+        """Return the arguments with which it reads these streams."""
+        ...
+
+    def understood(self, message: Mapping[str, Any]) -> Message | None:
+        """Return what a message means; None if nothing. Raises one of `NONSENSE` for what is no message."""
+        ...
+
+    def after(self, state: Any, new: Any, full: Collection[str]) -> Any:
+        """Return the state with a newer one, without the streams that are read from their beginning each time."""
+        ...
+
+
+def as_json(value: Any) -> bytes:
+    """Return a value as JSON, with sorted keys."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)

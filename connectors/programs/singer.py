@@ -1,0 +1,90 @@
+"""The Singer protocol: `--config`, `--catalog`, `--state`, and JSON lines of SCHEMA, RECORD and STATE."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from catchment.content.foreign_json import read_json
+from connectors.programs.messages import Message, Put, Record, State, Stream
+
+_TYPES = ("SCHEMA", "RECORD", "STATE", "ACTIVATE_VERSION", "BATCH")
+
+
+class Singer:
+    """Understands the programs of Singer, and scripts that print its messages whatever their arguments are."""
+
+    describe: tuple[str, ...] = ("--about", "--format=json")
+    check: tuple[str, ...] = ()
+    discover: tuple[str, ...] = ("--discover",)
+
+    def is_record(self, line: bytes) -> bool:
+        return line.endswith(b"}") and read_json(line)["type"] in _TYPES
+
+    def schema(self, output: bytes) -> Mapping[str, Any]:
+        return dict(read_json(output)["settings"])
+
+    def streams(self, output: bytes) -> Mapping[str, Stream]:
+        found = (_stream(entry) for entry in read_json(output)["streams"])
+        return {stream.name: stream for stream in found}
+
+    def arguments(self, streams: Collection[Stream], state: Any, put: Put) -> Sequence[str]:
+        arguments = (
+            ["--catalog", put("catalog", {"streams": [_selected(stream) for stream in streams]})] if streams else []
+        )
+        return [*arguments, *(["--state", put("state", state)] if state else [])]
+
+    def understood(self, message: Mapping[str, Any]) -> Message | None:
+        match message["type"]:
+            case "RECORD":
+                return Record(message["stream"], message["record"])
+            case "STATE":
+                return State(message["value"])
+            case "SCHEMA":
+                key = tuple((name,) for name in message.get("key_properties") or ())
+                return Stream(message["stream"], key, not message.get("bookmark_properties"), message)
+            case "BATCH":
+                raise ValueError("a BATCH names files")
+        return None
+
+    def after(self, state: Any, new: Any, full: Collection[str]) -> Any:
+        del state
+        bookmarks = new.get("bookmarks") if isinstance(new, dict) else None
+        if not isinstance(bookmarks, dict):
+            return new
+        rest = {key: value for key, value in new.items() if key != "currently_syncing"}
+        return {**rest, "bookmarks": {name: mark for name, mark in bookmarks.items() if name not in full}}
+
+
+def _stream(entry: Mapping[str, Any]) -> Stream:
+    whole = _of_stream(entry)
+    method = (
+        whole.get("forced-replication-method") or whole.get("replication-method") or entry.get("replication_method")
+    )
+    is_keyed = any((whole.get("valid-replication-keys"), whole.get("replication-key"), entry.get("replication_key")))
+    key = entry.get("key_properties") or whole.get("table-key-properties") or ()
+    name = entry.get("tap_stream_id") or entry["stream"]
+    return Stream(
+        name, tuple((part,) for part in key), (method or ("" if is_keyed else "FULL_TABLE")) == "FULL_TABLE", entry
+    )
+
+
+def _of_stream(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata of a stream itself, not of its fields."""
+    return next((dict(each["metadata"]) for each in entry.get("metadata") or () if not each["breadcrumb"]), {})
+
+
+def _selected(stream: Stream) -> dict[str, Any]:
+    """Return the entry of a stream with all fields selected: in its metadata, and as the first programs want it."""
+    fields = [each for each in stream.entry.get("metadata") or () if each["breadcrumb"]]
+    whole = _of_stream(stream.entry)
+    schema = stream.entry.get("schema") or {}
+    return {
+        **stream.entry,
+        "selected": True,
+        "schema": {**schema, "selected": True},
+        "metadata": [
+            {"breadcrumb": [], "metadata": {**whole, "selected": True}},
+            *({**each, "metadata": {**each["metadata"], "selected": True}} for each in fields),
+        ],
+    }
