@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from connectors.programs.settings import ProgramSettings
 
 _PER_CHECKPOINT = 2_000
 _BYTES_PER_CHECKPOINT = 16_000_000
+_SECONDS_PER_CHECKPOINT = 2.0
 _MOST_UNREADABLE = 100
 _LONGEST_KEY = 150
 _UNREADABLE = ""
@@ -55,6 +57,7 @@ class ProgramListing:
         self._rows: list[tuple[str, str, bytes]] = []
         self._changes: list[Change] = []
         self._bytes = 0
+        self._stored = time.monotonic()
         self._left: dict[str, dict[str, KnownItem]] = {}
         self._unfinished: set[str] = set()
         self._unreadable = 0
@@ -65,8 +68,9 @@ class ProgramListing:
             for line in program.lines(longest):
                 if line is not None:
                     self._take(program, line, longest)
+                is_full = len(self._changes) >= _PER_CHECKPOINT or self._bytes >= _BYTES_PER_CHECKPOINT
                 # Also while it prints nothing: between two changes, a sync can be stopped.
-                if line is None or len(self._changes) >= _PER_CHECKPOINT or self._bytes >= _BYTES_PER_CHECKPOINT:
+                if line is None or is_full or time.monotonic() - self._stored > _SECONDS_PER_CHECKPOINT:
                     yield from self._checkpoint()
         except SourceError:
             yield from self._checkpoint()
@@ -165,6 +169,7 @@ class ProgramListing:
     def _checkpoint(self) -> Iterator[Change]:
         changes, rows, self._changes, self._rows, self._bytes = self._changes, self._rows, [], [], 0
         mark = self._store.put(rows) if rows else self._store.mark
+        self._stored = time.monotonic()
         yield from changes
         # Without a state, each run prints all records again.
         state = None if self._state is None else as_json(self._state).decode()

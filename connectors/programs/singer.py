@@ -52,8 +52,9 @@ class Singer:
         bookmarks = new.get("bookmarks") if isinstance(new, dict) else None
         if not isinstance(bookmarks, dict):
             return new
-        rest = {key: value for key, value in new.items() if key != "currently_syncing"}
-        return {**rest, "bookmarks": {name: mark for name, mark in bookmarks.items() if name not in full}}
+        rest = {key: value for key, value in new.items() if key not in ("currently_syncing", "bookmarks")}
+        left = {name: mark for name, mark in bookmarks.items() if name not in full}
+        return {**rest, "bookmarks": left} if rest or left else None
 
 
 def _stream(entry: Mapping[str, Any]) -> Stream:

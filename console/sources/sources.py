@@ -18,10 +18,13 @@ from console.sources.past_syncs import summary
 
 if TYPE_CHECKING:
     from catchment.runtime.server_report import ServerReport
-    from deployments.actions.sources import ChangedSetting
+    from deployments.actions.sources import ChangedSetting, NewSource
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("Inspect, change, pause and remove sources.\n\nExample: catchment sources list")
+
+_START = 300
+"""Characters of the text of a first document."""
 
 Every = Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")]
 Cron = Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')]
@@ -82,12 +85,15 @@ def add(
         str | None,
         typer.Option("--for", metavar="DURATION", help="Let the consent expire, for example after 90d."),
     ] = None,
+    dry_run: arguments.DryRun = False,
     reason: arguments.Why = "",
 ) -> None:
     """Add a source after checking that it can be read.
 
     `catchment add KIND --help` lists the settings of a kind. Sources outside this machine, such as mail, need consent: confirm
     the question or pass --consent. The source is deployed immediately, or by the next `catchment up`.
+
+    --dry-run shows its first ten documents; nothing is stored.
 
     With a file, - (the standard input) or a web address alone, add that one thing to the inbox.
 
@@ -110,6 +116,9 @@ def add(
     new = sources.NewSource(kind, location, name, values, Timing(every, cron, rrule, watch, debounce, on))
     until = consent.end_of(agreed_for)
     agreed = consent.is_agreed(new.written(session.desk()), agreed=agreed, until=until)
+    if dry_run:
+        _show_first(new, agreed=agreed)
+        return
     result = sources.add(session.desk(), new, session.operator(), reason, consented=agreed, until=until)
     render.say(render.clean(outcomes.ADDED.format(name, result)))
     if session.running():
@@ -346,6 +355,20 @@ def probe(name: session.SourceName) -> None:
 
 def _is_scope(name: str) -> bool:
     return name == "all" or ":" in name or (name in session.kind_names("") and name not in session.desk().entries())
+
+
+def _show_first(new: NewSource, *, agreed: bool) -> None:
+    from deployments.actions import previews
+
+    documents = previews.first_documents(session.desk(), new, consented=agreed)
+    for document in documents:
+        date = render.local(document.modified) if document.modified else "no date"
+        render.say(render.clean(f"{document.locator} · {document.title or '-'} · {date}"))
+        if words := document.problem or " ".join(document.text.split())[:_START]:
+            render.say(render.clean(f"  {words}"))
+        if document.properties:
+            render.say(render.clean(f"  properties: {', '.join(document.properties)}"))
+    render.say(f"{new.name}: {render.count(len(documents), 'document')} shown; nothing was stored (--dry-run)")
 
 
 def _show_changes(changed: list[ChangedSetting]) -> None:

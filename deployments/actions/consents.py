@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from catchment.contracts import Guarded
-from catchment.errors import BadInput, NotFound
+from catchment.contracts import Connector, Guarded
+from catchment.errors import BadInput, NoConsent, NotFound
 from catchment.ledger import WHOLE, Ledger
 from catchment.sync import revoke as purge
 from catchment.sync.preflight import consented, scopes_of
@@ -72,6 +72,13 @@ def named(names: Collection[str]) -> str:
     """Return the names of scopes in one line: of more than ten, the first ten and the number of the others."""
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(list(names)[:MOST_NAMED])}{more}"
+
+
+def require_agreed(name: str, connector: Connector, *, agreed: bool) -> Mapping[str, str]:
+    """Return the scopes of a new source. Raises NoConsent if there are some, and the operator has not agreed."""
+    if (needed := scopes_of(connector)) and not agreed:
+        raise NoConsent(f"{name}: no consent to read {named(needed)}; pass --consent to give it")
+    return needed
 
 
 def require(desk: Desk, entry: SourceEntry) -> None:

@@ -1,27 +1,34 @@
-"""Previews: the content of a new source, the changes of the next sync, and a proof of the library against its source.
+"""Previews: a new source and its first documents, the changes of the next sync, and a proof of the library against its source.
 
 They change no data, and are limited in time, because a person waits for them.
 """
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
-from catchment.contracts import Connector, NothingKnown, Watchable
-from catchment.errors import Stopped, TookTooLong, TryAgain
+from catchment.content.codec import decode_document
+from catchment.content.parsing import Read, ReadTask, read
+from catchment.contracts import Connected, Connector, Keeping, NothingKnown, Watchable
+from catchment.errors import ItemError, Stopped, TookTooLong, TryAgain
 from catchment.ledger import Ledger, PlannedAction, Step
-from catchment.model import Upsert
+from catchment.model import Checkpoint, Failure, Upsert
+from catchment.parser_pool import ParserPool
+from catchment.settings import Limits
 from catchment.sync import prove as proofs
 from catchment.sync.plan import Plan, make_plan
-from catchment.sync.preflight import probe, scopes_of
+from catchment.sync.preflight import let_parse, probe, scopes_of
 from catchment.sync.prove import FolderProof, ProofFinding, Proven
+from deployments.actions import consents
 from deployments.actions.desk import Desk, known
 from deployments.actions.sources import NewSource
 
@@ -30,6 +37,7 @@ SECONDS = 15.0
 _COUNT_SECONDS = 3.0
 """Time in which the files of a new source are counted."""
 _SHOWN = 25
+_FIRST = 10
 _LOCK = threading.Lock()
 
 T = TypeVar("T")
@@ -117,6 +125,71 @@ class ProofPreview:
         """Return the preview of a proof. `most`: maximum number of folders, and of differences."""
         folders, findings = proof.folders[:most], proof.findings[:most]
         return cls(proof.source, proof.holds, folders, findings, len(proof.findings), proof.index, proof.texts, held)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDocument:
+    """A document of a source that is not added yet. `problem`: why there is none; "" if there is."""
+
+    locator: str
+    title: str = ""
+    modified: datetime | None = None
+    text: str = ""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+def first_documents(desk: Desk, new: NewSource, *, consented: bool = False) -> list[FirstDocument]:
+    """Return the first ten documents of a source. Nothing is stored.
+
+    Raises NoConsent without the operator's agreement to what is read, BadInput, SourceError.
+    """
+    entry = new.written(desk)
+    connector = desk.connector(entry)
+    consents.require_agreed(entry.name, connector, agreed=consented)
+    probe(connector)
+    limits = entry.settings.policy(connector.policy).limits
+    with ParserPool(1) as pool, TemporaryDirectory(prefix="catchment-") as folder:
+        let_parse(connector, pool, limits)
+        if isinstance(connector, Keeping):
+            connector.folder = Path(folder)
+        changes = _first(connector)
+        if isinstance(connector, Connected):
+            connector.expect([change.item for change in changes if isinstance(change, Upsert)])
+        try:
+            return [_first_document(connector, pool, limits, change) for change in changes]
+        finally:
+            if isinstance(connector, Connected):
+                connector.close()
+
+
+def _first(connector: Connector) -> list[Upsert | Failure]:
+    """Return the first items of a listing: those before the first checkpoint that follows on enough of them."""
+    items: list[Upsert | Failure] = []
+    changes = connector.changes(NothingKnown())
+    for change in changes:
+        if isinstance(change, Upsert | Failure):
+            items.append(change)
+        elif isinstance(change, Checkpoint) and len(items) >= _FIRST:
+            break
+    if isinstance(changes, Generator):
+        changes.close()
+    return items[:_FIRST]
+
+
+def _first_document(connector: Connector, pool: ParserPool, limits: Limits, change: Upsert | Failure) -> FirstDocument:
+    item = change.item
+    if isinstance(change, Failure):
+        return FirstDocument(item.locator, problem=str(change.error))
+    try:
+        raw = None if connector.fetch_in_parser else connector.fetch(item)
+        reading = Read.decode(pool.call(limits, read, ReadTask(item, pickle.dumps(connector), raw, limits=limits)))
+    except ItemError as error:
+        return FirstDocument(item.locator, problem=str(error))
+    document = decode_document(reading.document or b"{}")
+    return FirstDocument(
+        item.locator, reading.title or reading.name, reading.modified, document.text, document.properties
+    )
 
 
 def new_source(desk: Desk, new: NewSource) -> SourcePreview:

@@ -11,12 +11,12 @@ from secrets import token_hex
 from typing import Any
 
 from catchment.content import copies_in_memory
-from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NotFound, Refused, TryAgain
 from catchment.ledger import FAILED_OUTCOMES, WHOLE, ConsentState, Ledger, Source
 from catchment.model import leaves
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
-from catchment.sync.preflight import probe, scopes_of
+from catchment.sync.preflight import probe
 from catchment.sync.revoke import forget_files, purge_cache
 from catchment.telemetry.incidents import UNREAD
 from connectors import connector_class
@@ -94,9 +94,7 @@ def add(
         connector = desk.connector(entry)
         if isinstance(entry.settings, PushedSettings):
             entry.settings.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        scopes = scopes_of(connector)
-        if scopes and not consented:
-            raise NoConsent(f"{entry.name}: no consent to read {consents.named(scopes)}; pass --consent to give it")
+        scopes = consents.require_agreed(entry.name, connector, agreed=consented)
         description = probe(connector)
         with desk.writing() as ledger:
             consents.require_later(ledger, until)

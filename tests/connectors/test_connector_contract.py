@@ -24,8 +24,8 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer
-from tests.connectors.programs.scripts import write_records, write_script
 from tests.connectors.imap.dovecot import USER, Dovecot, message
+from tests.connectors.programs.scripts import write_records, write_script
 from tests.connectors.web.conftest import entry, page, rss
 from tests.connectors.web.server import SmallWeb
 
