@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import IO, Annotated, NamedTuple
 
-import psutil
 from pydantic import Field
 
 from catchment.content.secret_masking import mask
 from catchment.errors import SourceInvalid, SourceUnavailable
+from catchment.runtime.process import memory_of_tree
 from catchment.settings import Strict
 from connectors.github.git.git import KILLED_WITH_PARENT, end
 
@@ -174,12 +174,7 @@ class ChildProgram:
 
     def _check(self, silent: float) -> None:
         limits = self._limits
-        used = 0
-        try:
-            process = psutil.Process(self._process.pid)
-            used = sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
-        except psutil.Error:
-            pass  # it has just ended
+        used = memory_of_tree(self._process.pid)
         for is_over, problem, setting in (
             (silent > limits.silent_minutes * 60, f"was silent for {limits.silent_minutes:g} min", "silent_minutes"),
             (time.monotonic() - self._began > limits.hours * 3_600, f"took more than {limits.hours:g} h", "hours"),

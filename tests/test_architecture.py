@@ -61,6 +61,7 @@ MAY_IMPORT = {
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
         "catchment.runtime.installation",
+        "catchment.runtime.process",
         "catchment.runtime.system",
         "catchment.charsets",
         "catchment.content.disposable_file",

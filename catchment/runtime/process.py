@@ -122,3 +122,14 @@ def _started(pid: int) -> str:
         return f"{psutil.Process(pid).create_time():.3f}"
     except psutil.NoSuchProcess:
         raise ProcessLookupError(pid) from None
+
+
+def memory_of_tree(pid: int) -> int:
+    """Return the bytes of resident memory of a process and all below it; 0 if it has ended."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+    except psutil.Error:
+        return 0

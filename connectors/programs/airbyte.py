@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catchment.content.foreign_json import read_json
-from connectors.programs.messages import LogLine, Message, Put, Record, Refusal, State, Stream, Unfinished
+from connectors.programs.program_messages import LogLine, Message, NotAccepted, Put, Record, State, Stream, StreamEnd
 
 _INCREMENTAL = "incremental"
 
@@ -14,6 +14,7 @@ _INCREMENTAL = "incremental"
 class Airbyte:
     """Understands the programs of Airbyte, with one state for each stream, or one for all."""
 
+    announces = False
     describe: tuple[str, ...] = ("spec",)
     check: tuple[str, ...] = ("check",)
     discover: tuple[str, ...] = ("discover",)
@@ -26,8 +27,8 @@ class Airbyte:
         return dict(_message(output, "SPEC")["spec"]["connectionSpecification"])
 
     def streams(self, output: bytes) -> Mapping[str, Stream]:
-        found = (_stream(entry) for entry in _message(output, "CATALOG")["catalog"]["streams"])
-        return {stream.name: stream for stream in found}
+        streams = (_stream(entry) for entry in _message(output, "CATALOG")["catalog"]["streams"])
+        return {stream.name: stream for stream in streams}
 
     def arguments(self, streams: Collection[Stream], state: Any, put: Put) -> Sequence[str]:
         arguments = ["read", "--catalog", put("catalog", {"streams": [_configured(stream) for stream in streams]})]
@@ -44,14 +45,16 @@ class Airbyte:
             case "LOG":
                 return LogLine(message["log"]["message"])
             case "CONNECTION_STATUS" if message["connectionStatus"]["status"] == "FAILED":
-                return Refusal(message["connectionStatus"]["message"])
+                return NotAccepted(message["connectionStatus"]["message"])
             case "TRACE" if message["trace"]["type"] == "ERROR":
                 error = message["trace"]["error"]
                 is_configuration = error.get("failure_type") == "config_error"
-                return (Refusal if is_configuration else LogLine)(error["message"])
+                return (NotAccepted if is_configuration else LogLine)(error["message"])
             case "TRACE" if message["trace"]["type"] == "STREAM_STATUS":
                 status = message["trace"]["stream_status"]
-                return Unfinished(_name(status["stream_descriptor"])) if status["status"] == "INCOMPLETE" else None
+                is_over = status["status"] in ("COMPLETE", "INCOMPLETE")
+                name = _name(status["stream_descriptor"])
+                return StreamEnd(name, status["status"] == "COMPLETE") if is_over else None
         return None
 
     def after(self, state: Any, new: Any, full: Collection[str]) -> Any:
@@ -76,7 +79,7 @@ def _stream(entry: Mapping[str, Any]) -> Stream:
     modes = entry.get("supported_sync_modes") or ()
     has_cursor = entry.get("source_defined_cursor") or entry.get("default_cursor_field")
     key = tuple(tuple(path) for path in entry.get("source_defined_primary_key") or ())
-    return Stream(_name(entry), key, not (_INCREMENTAL in modes and has_cursor), entry)
+    return Stream(_name(entry), key, not (_INCREMENTAL in modes and has_cursor), entry=entry)
 
 
 def _name(entry: Mapping[str, Any], field: str = "name") -> str:
@@ -88,6 +91,6 @@ def _configured(stream: Stream) -> dict[str, Any]:
         "stream": stream.entry,
         "sync_mode": "full_refresh" if stream.is_full else _INCREMENTAL,
         "destination_sync_mode": "overwrite" if stream.is_full else "append",
-        "cursor_field": stream.entry.get("default_cursor_field") or [],
+        "cursor_field": [stream.cursor] if stream.cursor else stream.entry.get("default_cursor_field") or [],
         "primary_key": [list(path) for path in stream.key],
     }

@@ -13,7 +13,15 @@ from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.runtime import atomic_files
 from catchment.runtime.secret_references import resolve
 from connectors.child_program import ChildProgram, running
-from connectors.programs.messages import NONSENSE, LogLine, Message, MessageProtocol, Refusal, Stream, as_json
+from connectors.programs.program_messages import (
+    NONSENSE,
+    LogLine,
+    Message,
+    MessageProtocol,
+    NotAccepted,
+    Stream,
+    as_json,
+)
 from connectors.programs.settings import ProgramSettings
 
 _MOST_CATALOG = 64_000_000
@@ -100,9 +108,9 @@ class ProgramCalls:
 
 def report(program: ChildProgram, message: Message | None) -> None:
     """Log a message for persons. Raises SourceInvalid for a refusal."""
-    if isinstance(message, LogLine | Refusal):
+    if isinstance(message, LogLine | NotAccepted):
         program.say(message.text)
-    if isinstance(message, Refusal):
+    if isinstance(message, NotAccepted):
         raise SourceInvalid(f"{program.name}: {program.reason}; correct its configuration")
 
 

@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
@@ -22,9 +23,9 @@ from catchment.settings import Limits, Policy, SourceSettings
 from connectors.programs.airbyte import Airbyte
 from connectors.programs.calls import ProgramCalls
 from connectors.programs.document import StreamFields, content_of
-from connectors.programs.messages import MessageProtocol, Stream, as_json
 from connectors.programs.program_listing import ProgramListing, container_of, digest, version_of
-from connectors.programs.records import RecordStore
+from connectors.programs.program_messages import MessageProtocol, Stream, as_json
+from connectors.programs.record_store import RecordStore
 from connectors.programs.settings import ProgramSettings
 from connectors.programs.singer import Singer
 
@@ -57,7 +58,9 @@ class Program:
         self.folder: Path | None = None
         self.log: Callable[[str], None] = lambda _line: None
         self.parse: Parse = parse_here
-        self._protocol: MessageProtocol = Airbyte() if settings.is_airbyte else Singer()
+        self._protocol: MessageProtocol = (
+            Airbyte() if settings.is_airbyte else Singer(is_legacy=settings.protocol == "singer-legacy")
+        )
         self._max_bytes = settings.policy(self.policy).limits.max_bytes
         self._records: RecordStore | None = None
 
@@ -144,7 +147,11 @@ class Program:
             raise SourceInvalid(
                 f"{unknown[0]}: no stream of {self.configured.name}; it has {', '.join(catalog) or 'none'}"
             )
-        return {name: catalog[name] for name in names}
+        cursors = {name: fields.cursor for name, fields in self.configured.fields.items() if fields.cursor}
+        return {
+            name: replace(catalog[name], is_full=False, cursor=cursors[name]) if name in cursors else catalog[name]
+            for name in names
+        }
 
     def _store(self) -> RecordStore:
         if self._records is None:

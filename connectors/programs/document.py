@@ -49,6 +49,9 @@ class StreamFields(Strict, title="Fields"):
     texts: tuple[str, ...] = Field((), title="Texts", description="Fields with the text, as Markdown or HTML")
     modified: str | None = Field(None, title="Modified", description="Field with the date")
     address: str | None = Field(None, title="Address", description="Field with the web address of the record")
+    cursor: str | None = Field(
+        None, title="Cursor", description="Field that grows with each change, if only new records shall be read by it"
+    )
     leave_out: tuple[str, ...] = Field((), title="Leave out", description="Fields that are no part of the document")
 
 

@@ -16,8 +16,17 @@ from connectors.child_program import ChildProgram, OutputLine
 from connectors.folders.excluded import no_longer_listed
 from connectors.programs.calls import report
 from connectors.programs.document import StreamFields, value_at
-from connectors.programs.messages import NONSENSE, Message, MessageProtocol, Record, State, Stream, Unfinished, as_json
-from connectors.programs.records import RecordStore
+from connectors.programs.program_messages import (
+    NONSENSE,
+    Message,
+    MessageProtocol,
+    Record,
+    State,
+    Stream,
+    StreamEnd,
+    as_json,
+)
+from connectors.programs.record_store import RecordStore
 from connectors.programs.settings import ProgramSettings
 
 _PER_CHECKPOINT = 2_000
@@ -36,8 +45,8 @@ _DELETED = ("_sdc_deleted_at", "_ab_cdc_deleted_at")
 class ProgramListing:
     """The messages of one run as changes. `streams`: those of the catalog that are read; None if there is no catalog.
 
-    A stream that is read from its beginning is compared with the known records. Without a catalog, these are all, unless the
-    program prints a state.
+    A stream that is read from its beginning is compared with the known records, if the program has read it to its end. Without
+    a catalog, these are all, unless the program prints a state.
     """
 
     def __init__(
@@ -59,7 +68,10 @@ class ProgramListing:
         self._bytes = 0
         self._stored = time.monotonic()
         self._left: dict[str, dict[str, KnownItem]] = {}
-        self._unfinished: set[str] = set()
+        self._begun: set[str] = set()
+        self._ends: dict[str, bool] = {}
+        self._is_cut: bool | None = None
+        """Whether records follow on its last state: such a program was stopped, also if it says that all is well."""
         self._unreadable = 0
 
     def of(self, program: ChildProgram, longest: int) -> Iterator[Change]:
@@ -79,6 +91,11 @@ class ProgramListing:
 
     def ended(self, catalog: Mapping[str, Stream] | None) -> Iterator[Change]:
         """Yield the deletions after a run that ended well: records and streams that are gone or no longer selected."""
+        if self._catalog and self._protocol.announces and not self._begun:
+            name = self._settings.name
+            raise SourceInvalid(
+                f"{name}: printed none of its streams; if it is an old program, set protocol=singer-legacy"
+            )
         if self._unreadable:
             return  # any of them may be in a message that cannot be read
         if not self._is_continued:
@@ -86,15 +103,20 @@ class ProgramListing:
         names = {container_of(name): name for name in (*self._streams, *(catalog or {}))}
         for container in sorted(self._known.containers() - {_UNREADABLE}):
             name = names.get(container, container)
-            if self._is_compared(name):
+            if self._is_full(name) and self._is_complete(name):
                 yield from self._missing(container)
             elif catalog is not None and name not in self._streams:
                 yield from no_longer_listed(self._known, container, is_deleted=name not in catalog)
 
-    def _is_compared(self, name: str) -> bool:
+    def _is_full(self, name: str) -> bool:
         if self._catalog is None:
             return self._state is None and (name not in self._streams or self._streams[name].is_full)
-        return name in self._full - self._unfinished
+        return name in self._full
+
+    def _is_complete(self, name: str) -> bool:
+        if self._ends or self._catalog is None:
+            return self._ends.get(name, self._catalog is None)
+        return name in self._begun and not self._is_cut
 
     def _missing(self, container: str) -> Iterator[Change]:
         missing = [*self._left_in(container)]
@@ -123,18 +145,22 @@ class ProgramListing:
         match message:
             case State(value):
                 self._state = self._protocol.after(self._state, value, self._full)
+                self._is_cut = False
             case Stream(name=name) if self._catalog is None or name in self._catalog:
+                self._begun.add(name)
                 is_full = name in self._full if self._catalog is not None else message.is_full
                 key = message.key or (self._streams[name].key if name in self._streams else ())
                 self._streams[name] = Stream(name, key, is_full)
-            case Unfinished(name):
-                self._unfinished.add(name)
+            case StreamEnd(name, is_complete):
+                self._ends[name] = is_complete
             case _:
                 report(program, message)
 
     def _add(self, record: Record) -> None:
         if self._settings.streams and record.stream not in self._settings.streams:
             return
+        self._begun.add(record.stream)
+        self._is_cut = self._is_cut is not None
         stream = self._streams.setdefault(record.stream, Stream(record.stream))
         fields = self._settings.fields.get(record.stream, StreamFields())
         values = {name: value for name, value in record.values.items() if not _OF_A_RUN.match(name)}
@@ -142,7 +168,7 @@ class ProgramListing:
         container = container_of(record.stream)
         locator = f"{container}/{_key(values, tuple((name,) for name in fields.key) or stream.key, data)}"
         version = version_of(data, fields)
-        before = self._left_in(container).pop(locator, None) if self._is_compared(record.stream) else None
+        before = self._left_in(container).pop(locator, None) if self._is_full(record.stream) else None
         if any(record.values.get(name) for name in _DELETED):
             self._changes.append(Tombstone(locator))
             return

@@ -30,8 +30,10 @@ class ProgramSettings(SourceSettings):
     command: tuple[str, ...] = Field(
         title="Command", description="Full path of a program that prints Singer or Airbyte messages, and its arguments"
     )
-    protocol: Literal["singer", "airbyte"] | None = Field(
-        None, title="Protocol", description="None: airbyte if the program is named source-…, or else singer"
+    protocol: Literal["singer", "singer-legacy", "airbyte"] | None = Field(
+        None,
+        title="Protocol",
+        description="None: airbyte if the program is named source-…, or else singer; legacy: with `--properties`",
     )
     config: dict[str, Any] = Field({}, title="Configuration", description="What the program gets as --config")
     secrets: dict[str, SecretReference] = Field(

@@ -6,17 +6,24 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catchment.content.foreign_json import read_json
-from connectors.programs.messages import Message, Put, Record, State, Stream
+from connectors.programs.program_messages import Message, Put, Record, State, Stream
 
 _TYPES = ("SCHEMA", "RECORD", "STATE", "ACTIVATE_VERSION", "BATCH")
 
 
 class Singer:
-    """Understands the programs of Singer, and scripts that print its messages whatever their arguments are."""
+    """Understands the programs of Singer, and scripts that print its messages whatever their arguments are.
 
+    `is_legacy`: the program gets its catalog as `--properties`.
+    """
+
+    announces = True
     describe: tuple[str, ...] = ("--about", "--format=json")
     check: tuple[str, ...] = ()
     discover: tuple[str, ...] = ("--discover",)
+
+    def __init__(self, *, is_legacy: bool = False) -> None:
+        self._catalog = "--properties" if is_legacy else "--catalog"
 
     def is_record(self, line: bytes) -> bool:
         return line.endswith(b"}") and read_json(line)["type"] in _TYPES
@@ -25,12 +32,12 @@ class Singer:
         return dict(read_json(output)["settings"])
 
     def streams(self, output: bytes) -> Mapping[str, Stream]:
-        found = (_stream(entry) for entry in read_json(output)["streams"])
-        return {stream.name: stream for stream in found}
+        streams = (_stream(entry) for entry in read_json(output)["streams"])
+        return {stream.name: stream for stream in streams}
 
     def arguments(self, streams: Collection[Stream], state: Any, put: Put) -> Sequence[str]:
         arguments = (
-            ["--catalog", put("catalog", {"streams": [_selected(stream) for stream in streams]})] if streams else []
+            [self._catalog, put("catalog", {"streams": [_selected(stream) for stream in streams]})] if streams else []
         )
         return [*arguments, *(["--state", put("state", state)] if state else [])]
 
@@ -42,7 +49,7 @@ class Singer:
                 return State(message["value"])
             case "SCHEMA":
                 key = tuple((name,) for name in message.get("key_properties") or ())
-                return Stream(message["stream"], key, not message.get("bookmark_properties"), message)
+                return Stream(message["stream"], key, not message.get("bookmark_properties"))
             case "BATCH":
                 raise ValueError("a BATCH names files")
         return None
@@ -65,9 +72,8 @@ def _stream(entry: Mapping[str, Any]) -> Stream:
     is_keyed = any((whole.get("valid-replication-keys"), whole.get("replication-key"), entry.get("replication_key")))
     key = entry.get("key_properties") or whole.get("table-key-properties") or ()
     name = entry.get("tap_stream_id") or entry["stream"]
-    return Stream(
-        name, tuple((part,) for part in key), (method or ("" if is_keyed else "FULL_TABLE")) == "FULL_TABLE", entry
-    )
+    is_full = (method or ("" if is_keyed else "FULL_TABLE")) == "FULL_TABLE"
+    return Stream(name, tuple((part,) for part in key), is_full, entry=entry)
 
 
 def _of_stream(entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -79,13 +85,19 @@ def _selected(stream: Stream) -> dict[str, Any]:
     """Return the entry of a stream with all fields selected: in its metadata, and as the first programs want it."""
     fields = [each for each in stream.entry.get("metadata") or () if each["breadcrumb"]]
     whole = _of_stream(stream.entry)
-    schema = stream.entry.get("schema") or {}
+    keys = whole.get("valid-replication-keys") or ()
+    cursor = (
+        stream.cursor or whole.get("replication-key") or (keys if isinstance(keys, str) else next(iter(keys), None))
+    )
+    method: dict[str, Any] = {"replication-method": "FULL_TABLE"}
+    if not stream.is_full:
+        method = {"replication-method": "INCREMENTAL", "replication-key": cursor}
     return {
         **stream.entry,
         "selected": True,
-        "schema": {**schema, "selected": True},
+        "schema": {**(stream.entry.get("schema") or {}), "selected": True},
         "metadata": [
-            {"breadcrumb": [], "metadata": {**whole, "selected": True}},
+            {"breadcrumb": [], "metadata": {**whole, **method, "selected": True}},
             *({**each, "metadata": {**each["metadata"], "selected": True}} for each in fields),
         ],
     }

@@ -21,6 +21,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _OF_HOSTS = {
+    "program": {"command": ["/bin/true"]},
     "imap": {"host": "127.0.0.1", "user": "ada", "password": "env:NO_PASSWORD", "security": "none"},
     "web": {"addresses": ["http://127.0.0.1:9/feed.xml"]},
 }

@@ -29,7 +29,7 @@ from tests.connectors.programs.scripts import write_records, write_script
 from tests.connectors.web.conftest import entry, page, rss
 from tests.connectors.web.server import SmallWeb
 
-_PAGES = ("../../docs/settings.md", "../../docs/connectors.md")
+_PAGES = ("../../docs/settings.md", "../../docs/connectors.md", "../../docs/programs.md")
 _FORM = "../golden/test_flows.py::test_files_beside_the_flows_are_current"
 _FOLDERS = {
     "checkpoints": "::test_large_folder_has_checkpoints",
@@ -290,7 +290,7 @@ class TestWeb(ConnectorContract):
         (place[0] / "feed.xml").unlink()
 
 
-_SAMPLES = (TestGitHubApi, TestGitHubClone, TestImap, TestLocalFiles, TestObsidian, TestPushed, TestWeb)
+_SAMPLES = (TestGitHubApi, TestGitHubClone, TestImap, TestLocalFiles, TestObsidian, TestProgram, TestPushed, TestWeb)
 
 
 def test_every_kind_has_a_sample_source() -> None:

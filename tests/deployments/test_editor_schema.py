@@ -22,6 +22,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "imap": {"host": "example.org", "user": "me", "password": "env:PASSWORD"},
     "local_files": {"root": "/srv/papers", "retry": {"attempts": 3}, "resources": {"at_once": 1}},
     "obsidian": {"root": "/srv/vault", "keep_raw": None},
+    "program": {"command": ["/usr/bin/tap"], "config": {"size": 1}, "fields": {"a": {"title": "b"}}},
     "pushed": {"folder": "mine"},
     "web": {"addresses": ["https://example.org/feed"]},
 }

@@ -1,4 +1,4 @@
-"""The promises to a source, for a folder, for documents that programs push, and for the connector of another package."""
+"""The promises to a source: a folder, pushed documents, the connector of another package, and a program's records."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from catchment.model import Priority, RawContent, ReplayStage
 from catchment.runtime.process import alive
 from catchment.settings import FullPath, Home, Policy, SourceSettings
 from catchment.sync import revoke
-from catchment.sync.preflight import WHOLE, consented
+from catchment.sync.preflight import WHOLE, consented, scopes_of
 from catchment.sync.source_sync import open_sync
 from connectors.listing import Entry, Listing
+from connectors.programs import Program
+from connectors.programs.settings import ProgramSettings
 from connectors.pushed import Pushed, PushedSettings
+from tests.connectors.programs.scripts import write_records, write_script
 from tests.engine.papers import Papers
 from tests.hits import find_hits
 
@@ -48,7 +51,9 @@ class Texts(Listing):
 
 
 class FolderPapers(Papers):
-    """Papers in a folder."""
+    """Papers in a folder. `unreadable`: the name of an item that cannot be read."""
+
+    unreadable = "board.canvas"
 
     def remove(self, name: str) -> None:
         (self.folder / name).unlink()
@@ -99,13 +104,39 @@ class PackagedPapers(FolderPapers):
         self.put({each: content for each, content in self.texts.items() if each != name})
 
 
-@pytest.fixture(params=[FolderPapers, PushedPapers, PackagedPapers], ids=lambda made: made.kind)
+class PrintedPapers(PackagedPapers):
+    """Papers that a program prints as records, all of them each time."""
+
+    kind = "program"
+    unreadable = "unreadable/"
+
+    @property
+    def connector(self) -> Connector:
+        return Program(ProgramSettings(command=(str(self.folder / "tap.py"),)))
+
+    @property
+    def texts(self) -> dict[str, str]:
+        file = self.folder / "records.json"
+        return dict(json.loads(file.read_bytes())) if file.exists() else {}
+
+    def put(self, texts: dict[str, str]) -> None:
+        self.folder.mkdir(exist_ok=True)
+        write_script(self.folder)
+        write_records(self.folder, texts)
+
+    def documents(self) -> dict[str, str]:
+        return {locator.rpartition("/")[2]: content for locator, content in super().documents().items()}
+
+
+@pytest.fixture(params=[FolderPapers, PushedPapers, PackagedPapers, PrintedPapers], ids=lambda made: made.kind)
 def papers(request: pytest.FixtureRequest, home: Home, tmp_path: Path) -> FolderPapers:
     made: FolderPapers = request.param(
         home, home.pushed / "papers" if request.param is PushedPapers else tmp_path / "of"
     )
     for number in range(4):
         made.write(f"{number}.md", f"# Paper {number}\n\nWhat it says.")
+    if scopes := scopes_of(made.connector):
+        made.ledger.consents.give(made.source.id, frozenset(scopes), "anna", None)
     made.sync()
     return made
 
@@ -215,7 +246,7 @@ def test_unreadable_document_is_quarantined_alone(papers: FolderPapers) -> None:
     papers.write("new.md", "New")
     papers.sync()
     (entry,) = papers.ledger.quarantine.list()
-    assert entry.item.endswith("board.canvas")
+    assert papers.unreadable in entry.item
     assert papers.documents().keys() == {*(f"{number}.md" for number in range(4)), "new.md"}
     papers.write("board.canvas", _BOARD)
     papers.sync()
@@ -245,7 +276,7 @@ def test_documents_are_read_again_by_a_replay(papers: FolderPapers) -> None:
 def test_withdrawn_consent_deletes_every_text(papers: FolderPapers) -> None:
     papers.write("secret.md", "A very particular sentence")
     papers.sync()
-    whole = revoke.Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
+    whole = revoke.Extent(frozenset(scopes_of(papers.connector) or {WHOLE}), lambda _locator: True, whole=True)
     assert revoke.revoke(papers.home, papers.ledger, papers.source, whole, "anna").holds
     assert papers.documents() == {}
     assert find_hits(papers.ledger, "particular") == []

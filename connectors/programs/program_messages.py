@@ -18,12 +18,14 @@ class Stream:
 
     Attributes:
         is_full: Whether the program prints all of its records each time, so that the missing ones are deleted.
+        cursor: The field by which only new records are read, if it is not full; "" if the program decides.
         entry: What the program told of it in its catalog.
     """
 
     name: str
     key: KeyPaths = ()
     is_full: bool = True
+    cursor: str = ""
     entry: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -40,7 +42,7 @@ class State(NamedTuple):
     value: Any
 
 
-class Refusal(NamedTuple):
+class NotAccepted(NamedTuple):
     """Why the program cannot work with its configuration."""
 
     text: str
@@ -52,16 +54,17 @@ class LogLine(NamedTuple):
     text: str
 
 
-class Unfinished(NamedTuple):
-    """A stream that the program did not read to its end."""
+class StreamEnd(NamedTuple):
+    """The program has read a stream, to its end or not."""
 
     stream: str
+    is_complete: bool
 
 
 NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 """What the reading of other data than messages raises."""
 
-Message = Stream | Record | State | LogLine | Refusal | Unfinished
+Message = Stream | Record | State | LogLine | NotAccepted | StreamEnd
 
 Put = Callable[[str, Any], str]
 """Writes a JSON file by its name, and returns its path."""
@@ -74,6 +77,8 @@ class MessageProtocol(Protocol):
     """The arguments with which it prints what it can be configured with."""
     check: tuple[str, ...]
     """The arguments with which it checks its configuration; empty if it cannot."""
+    announces: bool
+    """Whether each stream begins with a `Stream`, also without records."""
     discover: tuple[str, ...]
     """The arguments with which it prints its catalog."""
 
