@@ -35,7 +35,8 @@ class ProgramCalls:
     ) -> None:
         self._settings, self._protocol, self._folder, self._log = settings, protocol, folder, log
         secrets = {key: resolve(reference) for key, reference in settings.secrets.items()}
-        self._hidden = tuple(secrets.values())
+        self._variables = settings.variables
+        self._hidden = {*secrets.values(), *self._variables.values()} - {*settings.environment.values()}
         self._config = self.put("config", _with(settings.config, secrets))
 
     def put(self, name: str, value: Any) -> str:
@@ -49,8 +50,7 @@ class ProgramCalls:
     def started(self, arguments: Sequence[str], *, with_config: bool = True) -> Iterator[ChildProgram]:
         """Start the program; end it with the block."""
         command = (*self._settings.command, *arguments, *(("--config", self._config) if with_config else ()))
-        environment, limits = self._settings.environment, self._settings.run
-        with running(command, environment, self._folder, limits, self._log, self._hidden) as program:
+        with running(command, self._variables, self._folder, self._settings.run, self._log, self._hidden) as program:
             yield program
 
     def require_configuration(self) -> None:

@@ -14,11 +14,15 @@ from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
 from catchment.model import leaves
+from catchment.runtime.secret_references import resolve
 from catchment.settings import SecretReference, SourceSettings, expanded
 from connectors.child_program import PATHS, ProgramLimits
 from connectors.programs.document import StreamFields
 
-_SECRET = re.compile(r"passw|secret|token|api_?key|private_?key|credential", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(?:passw(?:or)?d|passphrase|secret|token|api_?key|(?:private|access)_?key|credentials?(?:_json)?)$", re.IGNORECASE
+)
+_REFERENCE = re.compile(r"(?:env|file|keyring|block):.")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = re.compile(r"PATH|HOME|LANG|TMPDIR|(?:LD|DYLD)_.*|PYTHON.*|BASH_ENV|ENV|IFS")
 
@@ -40,7 +44,9 @@ class ProgramSettings(SourceSettings):
         {}, title="Secrets", description="References to further values of the configuration: access_token=env:TOKEN"
     )
     environment: dict[str, str] = Field(
-        {}, title="Environment", description="Variables for the program, beside PATH, HOME, LANG and TMPDIR"
+        {},
+        title="Environment",
+        description="Variables for the program, beside PATH, HOME, LANG and TMPDIR; of secrets, references",
     )
     streams: tuple[str, ...] = Field((), title="Streams", description="The kinds of record to read; none reads all")
     fields: dict[str, StreamFields] = Field(
@@ -72,6 +78,11 @@ class ProgramSettings(SourceSettings):
         """The name of the program."""
         return PurePath(self.command[0]).name
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of the environment, with their secrets. Raises LoginFailed if one cannot be read."""
+        return {name: resolve(text) if _REFERENCE.match(text) else text for name, text in self.environment.items()}
+
     @field_validator("command")
     @classmethod
     def _startable(cls, command: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,4 +113,9 @@ class ProgramSettings(SourceSettings):
         for key, value in leaves(self.config).items():
             if isinstance(value, str) and value and _SECRET.search(key.rpartition(".")[2]):
                 raise ValueError(f"config.{key}: a secret; store it elsewhere, and write secrets.{key}=env:VARIABLE")
+        for name, value in self.environment.items():
+            if _SECRET.search(name) and not _REFERENCE.match(value):
+                raise ValueError(
+                    f"environment.{name}: a secret; store it elsewhere, and write env:VARIABLE or file:PATH"
+                )
         return self

@@ -310,13 +310,17 @@ def test_program_gets_a_fixed_environment_and_a_private_configuration_that_is_de
     write_script(tmp_path, _TELLS)
     lines: list[str] = []
     made = program(
-        tmp_path, config={"a": {"b": 1}}, secrets={"a.token": "env:ORCHARD_TOKEN"}, environment={"REGION": "hill"}
+        tmp_path,
+        config={"a": {"b": 1}},
+        secrets={"a.token": "env:ORCHARD_TOKEN"},
+        environment={"REGION": "hill", "MY_TOKEN": "env:ORCHARD_TOKEN"},
     )
     made.log = lines.append
     with pytest.raises(SourceUnavailable, match="«secret»") as error:
         list(made.changes(NothingKnown()))
     facts = json.loads((tmp_path / "facts.json").read_text())
-    assert facts["environment"].keys() - {"LC_CTYPE"} == {"PATH", "HOME", "LANG", "TMPDIR", "REGION"}
+    assert facts["environment"].keys() - {"LC_CTYPE"} == {"PATH", "HOME", "LANG", "TMPDIR", "REGION", "MY_TOKEN"}
+    assert facts["environment"]["MY_TOKEN"] == "hush-hush"
     assert facts["modes"] == ["0o600", "0o700"]
     assert facts["config"] == {"a": {"b": 1, "token": "hush-hush"}}
     assert not Path(facts["path"]).exists()
@@ -347,6 +351,7 @@ def test_consent_is_bound_to_all_that_decides_what_runs(tmp_path: Path) -> None:
         ({"command": []}, "full path"),
         ({"config": {"db": {"password": "hush"}}}, r"config\.db\.password: a secret"),
         ({"environment": {"LD_PRELOAD": "x"}}, "not a variable"),
+        ({"environment": {"MY_TOKEN": "hush"}}, "a secret"),
         ({"environment": {"PATH": "x"}}, "not a variable"),
         ({"secrets": {"token": "hush"}}, "pattern"),
     ],
