@@ -218,9 +218,10 @@ def test_restart_does_not_permit_more_requests(home: Home, prepared: str) -> Non
         with pushing(home, prepared) as client:
             start = time.monotonic()
             codes = [client.put(f"{PATH}/k", content=b"x").status_code for _ in range(120)]
-            # A few may be sent at once; then ten a second.
-            assert codes.count(202) + codes.count(200) <= 65 + 10 * (time.monotonic() - start)
-            assert 429 in codes
+            # A few may be sent at once; then ten a second, which is all that a busy machine does.
+            permitted = 65 + 10 * (time.monotonic() - start)
+            assert codes.count(202) + codes.count(200) <= permitted
+            assert 429 in codes or permitted >= len(codes)
 
 
 def test_full_source_refuses_pushes_also_after_a_restart(home: Home, prepared: str) -> None:
