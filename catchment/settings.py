@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -333,7 +333,8 @@ class SourceSettings(Strict):
         """Return all settings, also those with their default, and of an unchecked model those without a value."""
         rows = []
         for name, field in type(self).model_fields.items():
-            kinds = get_args(field.annotation) or (field.annotation,)
+            is_mapping = get_origin(field.annotation) is dict
+            kinds = () if is_mapping else get_args(field.annotation) or (field.annotation,)
             value = getattr(self, name, None)
             if group := next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None):
                 rows += [

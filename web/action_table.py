@@ -124,8 +124,7 @@ def _add(desk: Desk, fields: SourceFields, actor: str) -> ActionResult:
 
 
 def _change(desk: Desk, fields: ChangeFields, actor: str) -> ActionResult:
-    if fields.settings or fields.secret:
-        sources.require_no_program(desk.entry(fields.name).kind)
+    sources.require_no_program(desk.entry(fields.name).kind, fields.settings)
     entry = desk.revised(desk.entry(fields.name), fields.settings, fields.timing)
     changed = sources.change(desk, entry, actor, fields.reason, secret=fields.secret)
     works = "; the login works" if fields.secret else ""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
 from catchment.runtime.membership import ANY, Membership, host_for
-from catchment.settings import Home, SecretReference
+from catchment.settings import Home
 from connectors import connector_class, kinds, problem, problems
 from deployments.server.running import require_running, running
 from deployments.sources.entries import Timing, prepare, revise
@@ -86,8 +86,7 @@ class Desk:
 
     def secret_setting(self, kind: str) -> str | None:
         """Return the setting that refers to the password or token of a kind; None if it needs none. Raises BadInput."""
-        fields = connector_class(kind).settings.model_fields
-        return next((name for name, field in fields.items() if SecretReference in get_args(field.annotation)), None)
+        return next((row.key for row in connector_class(kind).settings.model_construct().rows() if row.is_secret), None)
 
     def connector(self, entry: SourceEntry) -> Connector:
         """Return the connector of a source, able to resolve its secrets."""

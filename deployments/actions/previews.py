@@ -30,7 +30,7 @@ from catchment.sync.preflight import let_parse, probe, scopes_of
 from catchment.sync.prove import FolderProof, ProofFinding, Proven
 from deployments.actions import consents
 from deployments.actions.desk import Desk, known
-from deployments.actions.sources import NewSource
+from deployments.actions.sources import NewSource, require_no_program
 
 SECONDS = 15.0
 """Time limit of a plan or a proof."""
@@ -193,7 +193,11 @@ def _first_document(connector: Connector, pool: ParserPool, limits: Limits, chan
 
 
 def new_source(desk: Desk, new: NewSource) -> SourcePreview:
-    """Return the content of a source. Opens no connection to a host, which needs consent. Raises BadInput or SourceError."""
+    """Return the content of a source that a page may add. Opens no connection to a host, which needs consent.
+
+    Raises BadInput, Refused or SourceError.
+    """
+    require_no_program(new.kind)
     setting = desk.secret_setting(new.kind)
     # Some kinds are not valid without a secret. It is typed with the consent, and then read.
     connector = desk.connector(

@@ -15,6 +15,7 @@ from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NotFound
 from catchment.ledger import FAILED_OUTCOMES, WHOLE, ConsentState, Ledger, Source
 from catchment.model import leaves
 from catchment.runtime import atomic_files
+from catchment.settings import SourceSettings
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import probe
 from catchment.sync.revoke import forget_files, purge_cache
@@ -207,9 +208,13 @@ def require_same_place(name: str, changes: list[ChangedSetting]) -> None:
         )
 
 
-def require_no_program(kind: str) -> None:
-    """Raise Refused for a kind that runs programs of the user's choice: a page in a browser must not choose them."""
-    if connector_class(kind).manifest.runs_programs:
+def require_no_program(kind: str, settings: Collection[str] | None = None) -> None:
+    """Raise Refused for a kind that runs programs of the user's choice: a page in a browser must not choose them.
+
+    `settings`: only if one of them is not common to all kinds.
+    """
+    is_common = settings is not None and SourceSettings.model_fields.keys() >= set(settings)
+    if connector_class(kind).manifest.runs_programs and not is_common:
         raise Refused(
             f"{kind}: runs programs, so that only a command adds, changes or permits it; see docs/programs.md"
         )

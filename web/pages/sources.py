@@ -123,6 +123,8 @@ def _source(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> 
 
 def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     form = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
+    # A pushed source needs a token, which only a command makes.
+    kinds = {kind: of for kind in desk.usable_kinds if not (of := manifest(kind)).runs_programs and kind != "pushed"}
     form["kind"] = form["kind"] or "obsidian"
     words = manifest(form["kind"])
     # The box is checked until a place was typed.
@@ -138,10 +140,7 @@ def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Da
     return {
         "view": Trial(preview, problem),
         "form": {**form, "watch": "true" if watch else None},
-        # A pushed source needs a token, which only a command makes.
-        "kinds": {
-            kind: of for kind in desk.usable_kinds if not (of := manifest(kind)).runs_programs and kind != "pushed"
-        },
+        "kinds": kinds,
         "words": words,
     }
 
@@ -172,6 +171,7 @@ def _settings(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[
         "line": line,
         "own": [row.key for row in rows if _is_own(row)],
         "login": login(desk, name),
+        "runs_programs": manifest(entry.kind).runs_programs,
     }
 
 
@@ -181,7 +181,8 @@ def _is_own(row: SettingRow) -> bool:
 
 
 def _consent(desk: Desk, library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
-    return {"view": consents.consent(desk, library.ledger, name, parameters.get("scope") or None)}
+    view = consents.consent(desk, library.ledger, name, parameters.get("scope") or None)
+    return {"view": view, "runs_programs": manifest(desk.entry(name).kind).runs_programs}
 
 
 def _limits(_desk: Desk, library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
