@@ -62,6 +62,8 @@ class Discovery:
         """
         if not self._permit.holds():
             return
+        # A connector may never return its first change.
+        self._bench.deadline.beat()
         known = self._intake.known(self._sync.source_id)
         pending: list[Change] = []
         late: list[Upsert] = []

@@ -61,6 +61,7 @@ _UNTOLD_SECONDS = 600.0
 """Seconds to pause if a host requests it without a duration."""
 HELD_AFTER = 5
 """Consecutive failed syncs after which a source is held."""
+_OVERDUE = "made no progress within its time limit; the next sync tries again"
 
 _SHARED_BATCH = 250
 """Batch size while other sources are being synced: the slot is released between two steps of a batch."""
@@ -380,7 +381,7 @@ class SourceSync:
         return "quarantined" if held and self.permit.holds() else "failed"
 
     def close(self) -> None:
-        """Release the remaining claims and close an unfinished sync as cancelled. Idempotent."""
+        """Release the remaining claims and close an unfinished sync as cancelled, or failed if it is overdue. Idempotent."""
         self._share.close()
         # If the ledger cannot be written, the next sync detects that this one has ended and recovers its jobs.
         with suppress(LedgerUnavailable):
@@ -388,7 +389,8 @@ class SourceSync:
                 self._ledger.queue.release(token)
                 del self._open[token]
             if self.outcome is None:
-                self.finish("cancelled")
+                problem = SourceUnavailable(_OVERDUE) if self.is_overdue else None
+                self.finish("failed" if problem else "cancelled", problem)
 
     @property
     def is_overdue(self) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catchment.errors import Stopped
 from catchment.ledger import Ledger
-from catchment.model import Priority
+from catchment.model import Change, Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.settings import Home, Limits
@@ -45,6 +46,28 @@ def test_leases_of_a_sync_without_progress_are_not_renewed(home: Home, tmp_path:
         until(lambda: sync.is_overdue)
         sync.renew()
         assert lease_expiry(home) == renewed
+
+
+def test_connector_that_returns_nothing_is_overdue_and_its_sync_fails(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes").mkdir()
+    connector = LocalFiles(LocalFilesSettings(root=tmp_path / "notes"))
+    policy = LocalFiles.policy.model_copy(update={"limits": Limits(stall_seconds=0.02)})
+    with open_sync(home, connector, "notes", policy, Priority.NORMAL) as sync:
+
+        def hangs(_self: LocalFiles, _known: object, *, deep: bool) -> Iterator[Change]:
+            until(lambda: sync.is_overdue)
+            raise Stopped("the run was cancelled")
+            yield
+
+        monkeypatch.setattr(LocalFiles, "changes", hangs)
+        with pytest.raises(Stopped):
+            sync.discover()
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        last = ledger.syncs.last(ledger.sources.get("notes").id)
+        assert last is not None
+        assert (last.outcome, "no progress" in str(last.error)) == ("failed", True)
 
 
 def test_run_without_parser_progress_is_stuck_after_the_item_limit(

@@ -183,6 +183,13 @@ def test_held_source_names_its_cause_until_it_is_resumed(world: World, home: Hom
     assert (ReasonCode.SOURCE_HELD, "source:mail") in found(world, home)
 
 
+def test_source_held_after_its_process_ended_names_why(world: World, home: Home) -> None:
+    synced(world, "crashed")
+    world.ledger.sources.hold("notes", "worker", "it ended its runner twice")
+    (condition,) = found(world, home).values()
+    assert condition.problem == "it ended its runner twice"
+
+
 def test_paused_source_is_not_wrong(world: World, home: Home) -> None:
     synced(world, "failed", GONE)
     world.ledger.sources.pause("notes", "operator:anna", "moving house")

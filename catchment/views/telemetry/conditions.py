@@ -150,7 +150,8 @@ def _last_sync(
             yield Condition(f"source {source.name}", OK, "read by its last sync")
         return
     code = ReasonCode(last.cause) if last.cause in UNREAD else ReasonCode.SYNC_FAILED
-    problem = last.error or "the process of the sync ended"
+    held_because = source.state_reason if source.state == "held" else None
+    problem = last.error or held_because or "the process of the sync ended"
     if source.state == "held":
         yield _unread(source, problem, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code, FAIL)
         return
