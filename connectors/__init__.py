@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catchment.errors import BadInput, CatchmentError, Refused, did_you_mean
-from catchment.runtime.installation import CONNECTORS, READERS, SINKS, extensions, installed
+from catchment.runtime.installation import CONNECTORS, OURS, READERS, SINKS, extensions, installed
 
 if TYPE_CHECKING:
     from catchment.contracts import Connector, Manifest
@@ -59,6 +59,12 @@ def version(kind: str) -> str:
     return extension.version if extension else ""
 
 
+def package_of(kind: str) -> str:
+    """Return the name of the package of a kind of source; of an unknown kind, that of Catchment."""
+    extension = extensions(CONNECTORS).get(kind)
+    return extension.package if extension else OURS
+
+
 def problem(kind: str) -> str | None:
     """Return why sources of a kind cannot be read, with the remedy; None if they can."""
     return getattr(connector_class(kind).settings, "problem", None)
@@ -66,8 +72,8 @@ def problem(kind: str) -> str | None:
 
 def problems() -> list[str]:
     """Return the problems of all packages that add to Catchment, with the remedies."""
-    others = [each for group in (SINKS, READERS) for each in installed(group) if each.package != "catchment"]
-    texts = [each.problem or problem(each.point.name) for each in installed(CONNECTORS) if each.package != "catchment"]
+    others = [each for group in (SINKS, READERS) for each in installed(group) if each.package != OURS]
+    texts = [each.problem or problem(each.point.name) for each in installed(CONNECTORS) if each.package != OURS]
     return [text for text in (*texts, *(each.refusal() for each in others)) if text]
 
 

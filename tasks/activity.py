@@ -24,8 +24,12 @@ class CountingExecutor(ThreadPoolExecutor):
         """Submit a call, as the base class does."""
         future = super().submit(call, *arguments, **named)
         self._open_calls.add(future)
-        future.add_done_callback(self._open_calls.discard)
+        # A method, so that a call that never returns keeps this pool, which is counted.
+        future.add_done_callback(self._returned)
         return future
+
+    def _returned(self, future: Future[Any]) -> None:
+        self._open_calls.discard(future)
 
     @property
     def busy(self) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from uuid import UUID
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from prefect import get_run_logger
 from prefect.client.orchestration import get_client
@@ -47,10 +46,10 @@ class Session(Activity):
         self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
         """Batches of the current slice from `normalize` to `extract`, as (number, token); None after the last batch."""
         self._threads = CountingExecutor(_THREADS, f"sync of {name}")
-        _executors.add(self._threads)
         self._steps = Steps()
         # A single thread for opening and closing, so that the sync is closed only after it was opened.
-        self._opening = ThreadPoolExecutor(1, thread_name_prefix=f"opening {name}")
+        self._opening = CountingExecutor(1, f"opening {name}")
+        _executors.update({self._threads: run, self._opening: run})
         self._resources = ExitStack()
         self._is_open = False
         self._stopping = asyncio.Event()
@@ -105,7 +104,8 @@ class Session(Activity):
             self.sync.stop(self.stopped)
 
 
-_executors: WeakSet[CountingExecutor] = WeakSet()
+_executors: WeakKeyDictionary[CountingExecutor, str | None] = WeakKeyDictionary()
+"""The executors of open syncs, and of closed ones with an abandoned step, with their flow runs."""
 _sessions: list[Session] = []
 """The open sessions of this process, oldest first."""
 
@@ -145,9 +145,9 @@ def current(sync: int) -> Session:
     return session
 
 
-def busy_threads() -> int:
-    """Number of executing steps, including abandoned steps of closed syncs."""
-    return sum(executor.busy for executor in list(_executors))
+def busy_threads(runs: Collection[str]) -> int:
+    """Number of executing steps of flow runs other than these: abandoned steps, if these are all that live."""
+    return sum(executor.busy for executor, run in list(_executors.items()) if run not in runs)
 
 
 @contextmanager

@@ -31,7 +31,8 @@ READERS: Final = "catchment.readers"
 """The groups of entry points by which packages add to Catchment."""
 CONTRACT: Final = 1
 """The version of `catchment.contracts`. A class for another version states it: `contract = 2`."""
-_OURS = "catchment"
+OURS: Final = "catchment"
+"""The name of our own package."""
 _PACKAGES = ("assistant", "connectors", "console", "deployments", "flows", "sinks", "tasks", "web")
 
 
@@ -62,7 +63,7 @@ def clash() -> str | None:
         ):
             from importlib.metadata import packages_distributions
 
-            others = ", ".join({*packages_distributions().get(name, ())} - {_OURS})
+            others = ", ".join({*packages_distributions().get(name, ())} - {OURS})
             place = f"belongs to another program ({others or origin})" if origin else "was removed by another program"
             remedy = f"{f'uninstall {others}, or ' if others else ''}install Catchment into an environment of its own"
             return f"package {name}: {place}; {remedy}, without PYTHONPATH"
@@ -122,11 +123,11 @@ def installed(group: str) -> tuple[Extension, ...]:
     """Return the extensions of a group, ours first."""
     added: list[Extension] = []
     points = [(point.dist.name, point.dist, point) for point in entry_points()[group] if point.dist]
-    for package, distribution, point in sorted(points, key=lambda each: (each[0] != _OURS, each[0])):
-        names = set() if package == _OURS else {point.module.partition(".")[0], *_top_level(distribution)}
+    for package, distribution, point in sorted(points, key=lambda each: (each[0] != OURS, each[0])):
+        names = set() if package == OURS else {point.module.partition(".")[0], *_top_level(distribution)}
         others = [other.package for other in added if other.point.name == point.name]
         problem = ""
-        if names := names & {_OURS, *_PACKAGES}:
+        if names := names & {OURS, *_PACKAGES}:
             problem = (
                 f"{point.name}: {package} brings the package {min(names)}, a name of Catchment; uninstall {package}"
             )

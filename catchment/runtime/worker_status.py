@@ -26,10 +26,11 @@ class WorkerStatus(ProcessReport):
         cap: Upper bound of `limit`.
         cpu, memory: Load of the machine, 0 to 1. `cpu` excludes low-priority (niced) processes.
         waiting: Number of due runs that lack only a run slot.
-        runner: Identity of the process that executes `runs`.
-        problem: Why the runner is restarted ever more slowly; empty if it is not.
+        runner: Identity of the process that executes `runs`, except those of kinds of source of other packages.
+        problem: Why a runner is restarted ever more slowly; empty if it is not.
         busy_parsers: Number of parser processes that work.
         lacking: The sources with a run that lacks only a run slot.
+        package_runners: Identities of the processes that execute the runs of other packages.
     """
 
     file: ClassVar = "worker.json"
@@ -45,6 +46,7 @@ class WorkerStatus(ProcessReport):
     problem: str = ""
     busy_parsers: int = 0
     lacking: tuple[str, ...] = ()
+    package_runners: tuple[str, ...] = ()
 
     @property
     def running(self) -> int:

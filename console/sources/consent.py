@@ -138,7 +138,8 @@ def revoke(
         render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
 
     page, runner = WebAddress.read(desk.home), WorkerStatus.read(desk.home)
-    holders = [process for process in (page and page.process, runner and runner.runner) if process]
+    runners = (runner.runner, *runner.package_runners) if runner else ()
+    holders = [process for process in (page and page.process, *runners) if process]
     proof = consents.revoke(desk, name, session.operator(), reason, scope=scope)
     if as_json:
         render.show_json(proof)

@@ -1,4 +1,4 @@
-"""The runner process: `python -P -m deployments.runner FD`, started by `deployments.worker.runner_process`."""
+"""The runner process: `python -P -m deployments.runner FD PACKAGE`, started by `deployments.worker.runner_process`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 from multiprocessing.connection import Connection
 
 from catchment.parser_pool import ParserPool
+from catchment.runtime.installation import CONNECTORS, extensions
 from catchment.runtime.system.linux import name_process
 from catchment.sync.shared import configure_gc, use_pool
 from deployments.runner.preload import (
@@ -29,21 +30,26 @@ _NICENESS = 5
 
 
 def main() -> None:
-    """Serve the worker at the other end of the given file descriptor until it closes the connection."""
+    """Serve the worker at the other end of the given file descriptor until it closes the connection.
+
+    It executes the flows of a package: ours, or those of the kinds of source of another one.
+    """
     # Ctrl-C in a terminal reaches the whole process group; only the worker may stop runs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     name_process("runner")
     threading.current_thread().name = "runner"
-    link = Connection(int(sys.argv[1]))
+    link, package = Connection(int(sys.argv[1])), sys.argv[2]
     # Before the imports, which leave hardly any garbage.
     configure_gc()
-    files = SourceFiles(requested_modules())
-    failed = load((*PREFECT, *requested_modules()))
+    requested = requested_modules(package)
+    added = [each.point.module for each in extensions(CONNECTORS).values() if each.package == package]
+    files = SourceFiles((*requested, *added))
+    failed = load((*PREFECT, *requested))
     silence_runs()
     complete_models()
     # Before any thread exists: the pool's fork server is started by a fork of this process.
-    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=parser_modules()) as pool:
+    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=parser_modules(package)) as pool:
         pool.start()
         use_pool(pool)
         asyncio.run(_serve(Runner(link, files, tuple(failed)), pool))

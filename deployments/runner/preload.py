@@ -15,7 +15,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from connectors import connector_class, kinds
+from catchment.runtime.installation import OURS
+from connectors import connector_class, kinds, package_of
 
 PREFECT = (
     "prefect.flow_engine",
@@ -27,25 +28,31 @@ PREFECT = (
     "encodings.idna",
     "prefect._internal.observers",
     "rich._emoji_codes",
+    "fastapi.encoders",
 )
 _SPOKEN = ("prefect.client.", "prefect.events.", "prefect.artifacts")
 _SETTING = "CATCHMENT_PRELOAD"
-_DEFAULT = "flows connectors fastapi.encoders"
+_DEFAULT = "flows connectors"
 _PROJECT = ("catchment", "connectors", "sinks", "tasks", "flows", "deployments", "console")
 
 
-def requested_modules() -> tuple[str, ...]:
+def requested_modules(package: str = OURS) -> tuple[str, ...]:
     """The modules to import, from `CATCHMENT_PRELOAD`: names separated by spaces. A package includes its modules.
 
-    By default with the flows of all kinds of source, and with them the connectors.
+    By default the flows of the kinds of source of the package, and with them the connectors; for ours all flows.
     """
-    return tuple(os.environ.get(_SETTING, " ".join([_DEFAULT, *(f"flows.{kind}" for kind in kinds())])).split())
+    default = [_DEFAULT if package == OURS else "", *(f"flows.{kind}" for kind in _kinds(package))]
+    return tuple(os.environ.get(_SETTING, " ".join(default)).split())
 
 
-def parser_modules() -> tuple[str, ...]:
+def parser_modules(package: str = OURS) -> tuple[str, ...]:
     """The modules for the parser processes: of the connectors that read their items in one, such as those of folders."""
-    readers = (connector.__module__ for connector in map(connector_class, kinds()) if connector.fetch_in_parser)
+    readers = (each.__module__ for each in map(connector_class, _kinds(package)) if each.fetch_in_parser)
     return "catchment.content.parsing", *readers
+
+
+def _kinds(package: str) -> list[str]:
+    return [kind for kind in kinds() if package_of(kind) == package]
 
 
 def load(names: Sequence[str]) -> list[str]:

@@ -170,8 +170,9 @@ class Runner:
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def _abandoned_threads(self) -> int:
-        """Number of threads that still work although no run is left. A stopped run does not wait for them."""
-        return 0 if self._runs else open_syncs.busy_threads() + self._executor.busy
+        """Number of threads that still work for ended syncs, or without any run. A stopped run does not wait for them."""
+        of_syncs = open_syncs.busy_threads({str(run) for run in self._runs})
+        return of_syncs if self._runs else of_syncs + self._executor.busy
 
     async def _watch_files(self) -> None:
         while not await asyncio.to_thread(self.files.changed):

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Scheduled
@@ -28,14 +29,18 @@ HELD_AFTER = 2
 """Restarts of the runner, without a completed sync in between, after which the source that caused them is held."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Loss:
-    """The exit of a runner that executed runs. `cause` completes "the runner …"; `steps` as in its last `Heartbeat`."""
+    """The exit of a runner that executed runs. `cause` completes "the runner …"; `steps` as in its last `Heartbeat`.
+
+    `is_explained`: it was killed because of an earlier run, so none of these is the cause.
+    """
 
     runner: str
     cause: str
     runs: tuple[UUID, ...]
     steps: Mapping[UUID, str]
+    is_explained: bool = False
 
 
 RunEnd = str | Loss
@@ -103,14 +108,17 @@ class Blame:
         possible = [run for run in names if steps.get(run, "unknown")] or list(names)
         possible = [run for run in possible if names[run] in self._suspects] or possible
         if len(possible) > 1:
-            self._suspects = {names[run] for run in possible}
-            listed = ", ".join(sorted(self._suspects))
+            suspects = {names[run] for run in possible}
+            # The others may be suspects since the loss of another runner.
+            self._suspects = suspects if suspects <= self._suspects else self._suspects | suspects
+            listed = ", ".join(sorted(suspects))
             return BlameDecision(
                 None, f"the runner {cause}; the cause is one of {listed}, which continue one at a time"
             )
         (culprit,) = possible
         name = names[culprit]
-        self._suspects.clear()
+        if name in self._suspects:
+            self._suspects.clear()
         self._restarts[name] += 1
         step = steps.get(culprit)
         reason = f"the runner {cause} while {name} {f'was in the step {step}' if step else 'was executed'}"
@@ -130,17 +138,17 @@ class _LiveRun:
 class LiveRuns:
     """The live runs of one worker. Call its methods on the worker's event loop.
 
-    `starting`: the runs that the worker has taken and not yet handed to the runner. `runner`: the runner's process identity.
-    `give_back(runner, culprit, hold_because)` releases the jobs of a lost runner, and may wait.
+    `starting`: the runs that the worker has taken and not yet handed to the runner. `runners`: the process identities of the
+    runners, by package. `give_back(runner, culprit, hold_because)` releases the jobs of a lost runner, and may wait.
     """
 
     starting: Callable[[], Set[UUID]]
-    runner: Callable[[], str | None]
+    runners: Callable[[], Mapping[str, str]]
     give_back: Callable[[str, str | None, str | None], None]
     warn: Callable[[str], None]
     _runs: dict[UUID, _LiveRun] = field(default_factory=dict)
     blame: Blame = field(default_factory=Blame)
-    _judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
+    _judgements: WeakKeyDictionary[Loss, asyncio.Task[BlameDecision]] = field(default_factory=WeakKeyDictionary)
 
     def ids(self) -> Set[UUID]:
         """The live runs: the starting runs, and the runs that the runner executes."""
@@ -152,8 +160,8 @@ class LiveRuns:
         return {run for run, live in self._runs.items() if not live.end.done()}
 
     def has_ended(self, owner: str, run: str | None) -> bool:
-        """Whether a sync in the ledger belongs to the runner but is not executed by it. Thread-safe."""
-        return owner == self.runner() and run is not None and UUID(run) not in self._runs
+        """Whether a sync in the ledger belongs to a runner but is not executed by it. Thread-safe."""
+        return owner in self.runners().values() and run is not None and UUID(run) not in self._runs
 
     @contextmanager
     def executing(self, run: UUID, name: str, end: asyncio.Future[RunEnd]) -> Iterator[None]:
@@ -188,9 +196,9 @@ class LiveRuns:
         if isinstance(end, str):
             problem, was_cancelled = f"the run {end}" if end else "", self._runs[run].was_cancelled
             return Ending(problem, was_cancelled=was_cancelled)
-        if self._judgement is None or self._judgement[0] is not end:
-            self._judgement = end, asyncio.create_task(self._judge(end))
-        verdict = await asyncio.shield(self._judgement[1])
+        if end not in self._judgements:
+            self._judgements[end] = asyncio.create_task(self._judge(end))
+        verdict = await asyncio.shield(self._judgements[end])
         was_cancelled = self._runs[run].was_cancelled
         if run != verdict.culprit:
             return Ending(verdict.reason, state=INTERRUPTED, was_cancelled=was_cancelled, may_restart=True)
@@ -202,7 +210,10 @@ class LiveRuns:
     async def _judge(self, loss: Loss) -> BlameDecision:
         """Blame a run for the loss of its runner, once for all its runs."""
         names = {run: self._runs[run].name for run in loss.runs}
-        verdict = self.blame.judge(loss.cause, names, loss.steps)
+        if loss.is_explained:
+            verdict = BlameDecision(None, f"the runner {loss.cause}")
+        else:
+            verdict = self.blame.judge(loss.cause, names, loss.steps)
         culprit = names[verdict.culprit] if verdict.culprit is not None else None
         self.warn(f"{verdict.reason}; {len(names)} runs were interrupted")
         hold_because = verdict.reason if verdict.is_held else None

@@ -16,6 +16,7 @@ from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.exceptions import ObjectNotFound
 
 from catchment.runtime.home import Home
+from catchment.runtime.installation import OURS
 from catchment.runtime.process import identity
 from catchment.runtime.worker_status import WorkerStatus
 from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
@@ -97,8 +98,8 @@ class Occupancy:
         if run.deployment_id is not None:
             self._variables[run.deployment_id] = variables
 
-    def publish(self, live: Set[UUID], runner: str | None, problem: str = "", busy_parsers: int = 0) -> None:
-        """Publish the live runs, the process that executes them with its parsers, and why it is restarted ever more slowly."""
+    def publish(self, live: Set[UUID], runners: Mapping[str, str], problem: str = "", busy_parsers: int = 0) -> None:
+        """Publish the live runs, the runners by package, why one is restarted ever more slowly, and their busy parsers."""
         if self._home is None:
             return
         status = WorkerStatus(
@@ -109,11 +110,12 @@ class Occupancy:
             round(self._reading.cpu, 2),
             round(self._reading.memory, 2),
             len(self._lacking),
-            runner,
+            runners.get(OURS),
             tuple(sorted(map(str, live))),
             problem,
             busy_parsers,
             tuple(sorted({source for run in self._lacking if (source := source_of(run))})),
+            tuple(identity for package, identity in runners.items() if package != OURS),
         )
         # The disk may be full; the next reading, two seconds later, tries again.
         is_news = self._published is None or _differ(status, self._published)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -23,6 +24,7 @@ from catchment.content import copies_in_memory
 from catchment.errors import TryAgain
 from catchment.runtime.child_process import RestartPause
 from catchment.runtime.home import Home
+from catchment.runtime.installation import OURS
 from catchment.runtime.process import identity
 from deployments.runner.messages import (
     Cancel,
@@ -43,13 +45,21 @@ _SILENT_SECONDS = 60.0
 """Time without a heartbeat after which a runner counts as hanging."""
 _MOST_MEMORY = 2_000_000_000
 """Bytes of resident memory at which the runner is restarted. The parsers have separate limits."""
+_IDLE_SECONDS = 300.0
+"""Time without a run after which the runner of another package ends: it takes 120 MB."""
+_ABANDONED_SECONDS = 10.0
+"""Time for a thread of a stopped run to return, in the runner of another package. Then its other runs are interrupted."""
 
 
 class RunnerProcess:
-    """One runner at a time. Call its methods on the worker's event loop."""
+    """The runner of a package, one process at a time. Call its methods on the worker's event loop.
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    Ours lives always. That of another package ends when it is idle for some minutes, and the next run starts it.
+    """
+
+    def __init__(self, warn: Callable[[str], None], package: str = OURS) -> None:
         self._warn = warn
+        self._package = package
         self._current: _Process | None = None
         self._starting = asyncio.Lock()
         self._pause = RestartPause()
@@ -82,12 +92,12 @@ class RunnerProcess:
                 if self._closed:
                     raise TryAgain("the worker is stopping; another worker takes the run")
                 if current is not None:
-                    current.send(Retire())
+                    current.retire()
                 self._pause.begin()
                 try:
-                    self._current = _Process(self._warn, self._lost)
+                    self._current = _Process(self._package, self._warn, self._lost)
                 except OSError as error:
-                    self._put_off(f"could not be started ({error.strerror})")
+                    self._put_off(_of(self._package, f"could not be started ({error.strerror})"))
         await asyncio.shield(current.ready)
 
     async def start(self, run: FlowRun, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
@@ -106,12 +116,17 @@ class RunnerProcess:
         """Kill a runner that hangs or grows too large, and replace an idle one that is out of date. Runs until cancelled."""
         while True:
             await asyncio.sleep(2)
-            if self._current is None or self._closed:
+            if (current := self._current) is None or self._closed:
                 continue
-            self._current.judge()
-            if self._current.is_gone or self._current.must_be_replaced():
+            current.judge()
+            if not (current.is_gone or current.must_be_replaced()):
+                continue
+            if self._package == OURS:
                 with contextlib.suppress(TryAgain):
                     await self.prepare()
+            else:
+                self._current = None
+                current.retire()
 
     async def close(self) -> None:
         """Kill the runner and all its descendants."""
@@ -132,7 +147,8 @@ class RunnerProcess:
 class _Process:
     """One runner process and its messages."""
 
-    def __init__(self, warn: Callable[[str], None], lost: Callable[[_Process, str], None]) -> None:
+    def __init__(self, package: str, warn: Callable[[str], None], lost: Callable[[_Process, str], None]) -> None:
+        self._package = package
         self._warn = warn
         self._report_loss = lost
         self._loop = asyncio.get_running_loop()
@@ -140,16 +156,18 @@ class _Process:
         self.is_gone = False
         self.heartbeat = Heartbeat({}, 0)
         self._mark = copies_in_memory.mark(Home.default())
-        self._heard = time.monotonic()
+        self._heard = self._used = time.monotonic()
+        self._abandoned_since = math.inf
         self._is_stale = False
         self._is_reported = False
         self._cause = ""
+        self._is_explained = False
         self._runs: dict[UUID, asyncio.Future[RunEnd]] = {}
         own_end, runner_end = socket.socketpair()
         with runner_end:
             # In the worker's process group, so that killing the group of a dead worker kills the runner, too.
             self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", "deployments.runner", str(runner_end.fileno())],
+                [sys.executable, "-P", "-m", "deployments.runner", str(runner_end.fileno()), package],
                 pass_fds=[runner_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=_environment(),
@@ -171,12 +189,23 @@ class _Process:
         return finished
 
     def must_be_replaced(self) -> bool:
-        """Whether the runner is idle, and its code changed, it has threads that never return, or texts were deleted."""
+        """Whether the runner is idle, and its code changed, it has threads that never return, or texts were deleted.
+
+        That of another package also after some minutes.
+        """
         is_outdated = self._is_stale or self._mark != copies_in_memory.mark(Home.default())
-        return not self._runs and (is_outdated or self.heartbeat.abandoned_threads > 0)
+        is_unused = self._package != OURS and time.monotonic() - self._used > _IDLE_SECONDS
+        return not self._runs and (is_outdated or is_unused or self.heartbeat.abandoned_threads > 0)
+
+    def retire(self) -> None:
+        """End the idle process. That of another package is killed, because a thread may keep it from exiting."""
+        if self._package == OURS:
+            self.send(Retire())
+        elif not self.is_gone:
+            self.kill("was not needed")
 
     def judge(self) -> None:
-        """Kill the process if its event loop hangs or it takes too much memory."""
+        """Kill the process if its event loop hangs, it takes too much memory, or a package leaves threads behind."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self._popen.pid)
             is_silent = self.ready.done() and time.monotonic() - self._heard > _SILENT_SECONDS
@@ -189,6 +218,9 @@ class _Process:
                 self.kill(f"reported nothing for {_SILENT_SECONDS:.0f} s")
             elif (memory := process.memory_info().rss) > _MOST_MEMORY:
                 self.kill(f"used {memory / 1e6:.0f} MB of {_MOST_MEMORY / 1e6:.0f} MB allowed")
+            elif self._package != OURS and self._heard - self._abandoned_since > _ABANDONED_SECONDS:
+                self._is_explained = True
+                self.kill("had a stopped run that never returns")
 
     def kill(self, cause: str) -> None:
         """Kill the runner and all its descendants. Returns after their exit."""
@@ -214,20 +246,23 @@ class _Process:
                     self._warn(f"Modules that could not be imported before the first run: {', '.join(failed)}")
                 _resolve(self.ready, None)
             case Finished(run, problem):
+                self._used = self._heard
                 if (waiting := self._runs.pop(run, None)) is not None:
                     _resolve(waiting, problem)
             case Heartbeat():
                 self.heartbeat = message
+                since = min(self._abandoned_since, self._heard)
+                self._abandoned_since = since if message.abandoned_threads else math.inf
             case CodeChanged():
                 self._is_stale = True
 
     def _lost(self, code: int) -> None:
         self.is_gone = True
         self._link.close()
-        how = self._cause or _in_words(code)
+        how = _of(self._package, self._cause or _in_words(code))
         self._report_loss(self, how)
         _resolve(self.ready, None)
-        loss = Loss(self.identity, how, tuple(self._runs), self.heartbeat.steps)
+        loss = Loss(self.identity, how, tuple(self._runs), self.heartbeat.steps, self._is_explained)
         for waiting in self._runs.values():
             _resolve(waiting, loss)
         self._runs.clear()
@@ -237,6 +272,11 @@ def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT__")}
     # The worker has checked the version. With this check, a runner cannot start while the server does not respond.
     return own | {"PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false"}
+
+
+def _of(package: str, how: str) -> str:
+    """Complete "the runner …"."""
+    return how if package == OURS else f"of {package} {how}"
 
 
 def _in_words(code: int) -> str:

@@ -37,7 +37,7 @@ from deployments.runs.work_pool import base_job_template
 from deployments.sources import editor_schema
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
-from deployments.worker.runner_process import RunnerProcess
+from deployments.worker.runners import Runners
 from tasks.flow_runs import read_runs
 from tasks.hints import ChangeHint
 from tasks.run_states import COALESCED, COMPLETED, REFUSED, SKIPPED
@@ -57,7 +57,7 @@ class WarmWorkerResult(BaseWorkerResult):
 
 
 class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResult]):
-    """Receives runs by the server's events, admits them, sends them to the runner, and sets the states that it leaves open."""
+    """Receives runs by the server's events, admits them, sends them to a runner, and sets the states that it leaves open."""
 
     type = "warm"
     job_configuration = WarmJobConfiguration
@@ -72,13 +72,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         logging.getLogger("prefect.flow_runs.worker").setLevel(logging.WARNING)
         # A slow poll finds every run before it is due, and a timer starts it when it is due.
         self._prefetch_seconds = max(self._prefetch_seconds, 5 + 2 * get_current_settings().worker.query_seconds)
-        self._runner = RunnerProcess(self._logger.warning)
+        self._runners = Runners(self._logger.warning, self._duty)
         self._bell = Bell()
         self._looking = asyncio.Lock()
         self._listening = False
         self._live = LiveRuns(
             lambda: self._submitting_flow_run_ids,
-            lambda: self._runner.identity,
+            lambda: self._runners.identities,
             partial(give_back, Home.default()),
             self._logger.warning,
         )
@@ -122,7 +122,6 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             self._duty(self._rounds.follow())
             self._duty(asyncio.to_thread(editor_schema.write, self.home))
         self._duty(self._look_when_rung())
-        self._duty(self._runner.supervise())
         self._duty(self._adapt())
         if self.watcher is not None:
             self.watcher.start()
@@ -138,7 +137,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             await super().teardown(*exc_info)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._runner.close()
+                await self._runners.close()
                 if self._rounds is not None:
                     await self._rounds.reclaim()
                     if self.membership:
@@ -156,7 +155,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         configuration: WarmJobConfiguration,
         task_status: anyio.abc.TaskStatus[Any] | None = None,
     ) -> WarmWorkerResult:
-        """Execute the run in the runner, wait for its end, and correct the states that it left open."""
+        """Execute the run in its runner, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
         source = _compared(flow_run) if self.watcher else None
         hint = self.watcher.changes.take(source) if self.watcher and source else None
@@ -180,7 +179,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         task_status: anyio.abc.TaskStatus[Any] | None,
     ) -> str | None:
         """Execute the run. Returns the name of its final state."""
-        end = await self._runner.start(flow_run, entrypoint, changed)
+        end = await self._runners.start(flow_run, entrypoint, changed)
         try:
             with self._live.executing(flow_run.id, source_of(flow_run) or flow_run.name, end):
                 self._publish()
@@ -264,7 +263,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Emit no event at the start and the end of a run: its states have the same information, and each event is 8 rows."""
 
     async def _start_runner(self) -> None:
-        await self._runner.prepare()
+        await self._runners.prepare()
         self._publish()
 
     async def _look_when_rung(self) -> None:
@@ -307,7 +306,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     def _cancel(self, run: UUID) -> None:
         if self._live.cancel(run):
-            self._runner.cancel(run)
+            self._runners.cancel(run)
 
     async def _until_finished(self, run: UUID, end: asyncio.Future[RunEnd]) -> RunEnd:
         try:
@@ -320,8 +319,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             return "did not stop when its worker stopped"
 
     def _publish(self) -> None:
-        runner = self._runner
-        self._occupancy.publish(self._live.executed, runner.identity, runner.problem, runner.busy_parsers)
+        runners = self._runners
+        self._occupancy.publish(self._live.executed, runners.identities, runners.problem, runners.busy_parsers)
 
     def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

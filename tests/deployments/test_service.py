@@ -64,16 +64,22 @@ def test_worker_continues_while_its_status_file_cannot_be_written(home: Home) ->
     occupancy = Occupancy(2, home, lambda _: False, print)
     (home.run / "worker.new").mkdir()
     occupancy.adapt()
-    occupancy.publish(set(), None)
+    occupancy.publish(set(), {})
     (home.run / "worker.new").rmdir()
-    occupancy.publish(set(), None)
+    occupancy.publish(set(), {})
     assert json.loads((home.run / "worker.json").read_text())["cap"] == 2
+
+
+def test_status_file_names_our_runner_and_those_of_packages(home: Home) -> None:
+    Occupancy(2, home, lambda _: False, print).publish(set(), {"catchment-shelf": "theirs", "catchment": "ours"})
+    written = json.loads((home.run / "worker.json").read_text())
+    assert (written["runner"], written["package_runners"]) == ("ours", ["theirs"])
 
 
 def test_worker_of_another_pool_writes_no_status_file(home: Home) -> None:
     occupancy = Occupancy(2, None, lambda _: False, print)
     occupancy.adapt()
-    occupancy.publish(set(), None)
+    occupancy.publish(set(), {})
     assert [file.name for file in home.run.iterdir() if file.suffix == ".json"] == []
 
 

@@ -58,6 +58,16 @@ def test_second_loss_blames_the_suspect_that_ran() -> None:
     assert not blame.is_suspect("mail")
 
 
+def test_loss_of_another_runner_changes_no_suspicion() -> None:
+    blame = Blame()
+    judge(blame, notes="process", mail="discover")
+
+    assert judge(blame, shelf="discover")[0] == "shelf"
+    judge(blame, quotes="discover", books="discover")
+
+    assert [name for name in ("notes", "mail", "quotes", "books") if not blame.is_suspect(name)] == []
+
+
 def test_source_is_held_for_its_second_restart() -> None:
     blame = Blame()
 
