@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,10 +20,14 @@ import psutil
 from tests.acceptance.person import Person, upright
 from tests.hazards.catchment import Watched, held
 from tests.hazards.model import Area, Hazard, Truth, Verdict, judge
-from tests.outside_packages import install
+from tests.outside_packages import SHELF, install
 from tests.waiting import until
 
 _MANY = 40
+_BESIDE = "named; other syncs go on"
+_LISTING = "books, before = self._books(), known.within"
+_MOST_SECONDS = 55.0
+"""Time for a sync of a folder with some files on a busy machine; a runner that does not react is killed after 60 s."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,34 @@ class Door:
         assert made.push_all("first").status_code == 202
         assert made.sync() == 0
         return made
+
+    def rogue(self, name: str, acts: str, *how: str) -> Rogue:
+        """Install a package that acts so whenever it lists, restart, and add a source of it and a folder."""
+        folder = self.person.home.parent / f"beside-{name}"
+        folder.mkdir()
+        (folder / "note.txt").write_text("the note")
+        books = self.person.home.parent / f"{name}.txt"
+        books.write_text("Walden\n")
+        self.write_rogue(acts)
+        self.person("down").ok()
+        self.person("up", "--detach").ok()
+        self.person("add", "local_files", folder, "--name", folder.name).ok()
+        self.person("add", "rogue", books, "--name", name, *how).ok()
+        return Rogue(name, self.person, self, folder)
+
+    def write_rogue(self, acts: str) -> None:
+        """Write a package whose listings act so first."""
+        code = SHELF.replace('kind = "shelf"', 'kind = "rogue"').replace(
+            "fetch_in_parser = False", "fetch_in_parser = True"
+        )
+        code = code.replace(_LISTING, f"{acts}; {_LISTING}" if acts else _LISTING)
+        install(
+            self.site,
+            f"import ctypes, os, time\n{code}",
+            package="catchment-rogue",
+            module="rogue_shelf",
+            points=["rogue = rogue_shelf:Shelf"],
+        )
 
 
 @contextmanager
@@ -239,6 +272,74 @@ def package_is_uninstalled_and_comes_back(door: Door) -> Verdict:
     return judge({**truth, "Orlando": "Orlando"}, held(door.person, "shelf", lambda locator, _title: locator), verdict)
 
 
+@dataclass(frozen=True)
+class Rogue(Watched):
+    """A source of a package that misbehaves while it lists, and a folder beside it."""
+
+    door: Door
+    folder: Path
+
+    def misbehaves(self, reason: str, verdict: Verdict) -> None:
+        """Sync it, and meanwhile the folder again and again, until `status` names it with the reason."""
+        self.person("sync", self.name).ok()
+        deadline, text, number = time.monotonic() + 300, "", 0
+        while not _names(text := self.person("status").out, self.name, reason) and time.monotonic() < deadline:
+            number += 1
+            (self.folder / "note.txt").write_text(f"the note {number}")
+            began = time.monotonic()
+            verdict.expect(self.person("sync", self.folder.name, "--wait").code == 0, "a sync of the folder failed")
+            took = time.monotonic() - began
+            verdict.expect(took < _MOST_SECONDS, f"a sync of the folder took {took:.0f} s")
+        verdict.expect(_names(text, self.name, reason), f"status does not name the source with: {reason}")
+        others = {run["state_name"] for run in self.person.runs_of(self.folder.name)} - {"Scheduled", "Completed"}
+        verdict.expect(not others, f"runs of the folder: {sorted(others)}")
+
+    def seen(self, verdict: Verdict) -> Verdict:
+        """Mend the package, sync its source, and compare the library with the list of books and the folder."""
+        self.door.write_rogue("")
+        self.recovers(verdict)
+        ours = held(self.person, self.folder.name, lambda locator, _title: locator)
+        verdict.wrong += judge({"note.txt": (self.folder / "note.txt").read_text()}, ours).wrong
+        return judge({"Walden": "Walden"}, held(self.person, self.name, lambda locator, _title: locator), verdict)
+
+
+def _names(status: str, source: str, reason: str) -> bool:
+    return any(source in line and reason in line for line in status.splitlines())
+
+
+def package_never_returns(door: Door) -> Verdict:
+    verdict = Verdict()
+    pids = "print(os.getpid(), file=open(__file__ + '.pids', 'a'))"
+    rogue = door.rogue("never", f"{pids}; time.sleep(1e6)", "--set", "limits.stall_seconds=2")
+    rogue.misbehaves("no progress", verdict)
+    rogue.seen(verdict)
+    stuck = {int(pid) for pid in (door.site / "rogue_shelf.py.pids").read_text().split()}
+    until(lambda: not any(map(psutil.pid_exists, stuck)), seconds=60, must=False)
+    verdict.expect(not any(map(psutil.pid_exists, stuck)), "a process with its thread lives on")
+    return verdict
+
+
+def package_ends_the_process(door: Door) -> Verdict:
+    verdict = Verdict()
+    rogue = door.rogue("ends", "time.sleep(4); os._exit(3)")
+    rogue.misbehaves("exited with code 3", verdict)
+    return rogue.seen(verdict)
+
+
+def package_lets_no_other_thread_run(door: Door) -> Verdict:
+    verdict = Verdict()
+    rogue = door.rogue("alone", "ctypes.PyDLL(None).pause()")
+    rogue.misbehaves("reported nothing for 60 s", verdict)
+    return rogue.seen(verdict)
+
+
+def package_fills_the_memory(door: Door) -> Verdict:
+    verdict = Verdict()
+    rogue = door.rogue("fills", "full = [bytearray(50_000_000) for _ in range(45)]; time.sleep(1e6)")
+    rogue.misbehaves("MB allowed", verdict)
+    return rogue.seen(verdict)
+
+
 def _hazard(name: str, expected: str, happens: Callable[[Door], Verdict]) -> Hazard[Door]:
     return Hazard(name, expected, happens)
 
@@ -257,5 +358,9 @@ AREA = Area(
         _hazard("the folder of the pushes is moved away", "no deletion", folder_of_pushes_is_moved_away),
         _hazard("a restore after newer pushes", "the newer text, and what was deleted", newer_pushes_outlive_a_restore),
         _hazard("a package is uninstalled and comes back", "no deletion", package_is_uninstalled_and_comes_back),
+        _hazard("a package never returns", _BESIDE, package_never_returns),
+        _hazard("a package ends the process", _BESIDE, package_ends_the_process),
+        _hazard("a package lets no other thread run", _BESIDE, package_lets_no_other_thread_run),
+        _hazard("a package fills the memory", _BESIDE, package_fills_the_memory),
     ],
 )
