@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
-from typing import IO, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
 from catchment.content.secret_masking import mask
 from catchment.errors import SourceInvalid, SourceUnavailable
-from catchment.runtime.process import memory_of_tree
+from catchment.runtime.process import kill_in_environment, memory_of_tree
 from catchment.settings import Strict
 from connectors.github.git.git import KILLED_WITH_PARENT, end
 
@@ -30,7 +31,7 @@ _HEAD = 4_096
 """Bytes that are kept of a line that is too long."""
 _MOST_LOG_LINES, _MOST_LOG_CHARACTERS = 200, 500
 _MOST_REASON_CHARACTERS = 200
-_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _PATH = re.compile(r"(?<![\w:/])/(?:[^\s/'\"]+/)+")
 
 
@@ -66,10 +67,9 @@ class ChildProgram:
         hidden: Collection[str],
     ) -> None:
         self.name = name
-        self.reason = ""
-        """The last line of its log, for an error message."""
         self._process, self._limits, self._log, self._hidden = process, limits, log, hidden
         self._errors = bytearray()
+        self._last_line = ""
         self._log_lines = 0
         self._printed = 0
         self._began = time.monotonic()
@@ -120,51 +120,55 @@ class ChildProgram:
             how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
             raise SourceUnavailable(f"{self.name}: {how}{self.reason and f' ({self.reason})'}; see the log of its sync")
 
+    @property
+    def reason(self) -> str:
+        """The last line of its log, for an error message."""
+        return _PATH.sub("…/", mask(self._last_line))[:_MOST_REASON_CHARACTERS]
+
     def say(self, text: str) -> None:
         """Pass a line of its log on, without secrets and control characters, and remember it as the reason of a failure."""
         for secret in self._hidden:
             text = text.replace(secret, "«secret»")
-        if words := mask(" ".join(_CONTROL.sub(" ", text).split())):
-            self.reason = _PATH.sub("…/", words)[:_MOST_REASON_CHARACTERS]
-            self._log_lines += 1
-            if self._log_lines <= _MOST_LOG_LINES:
-                self._log(f"{self.name}: {words[:_MOST_LOG_CHARACTERS]}")
-            elif self._log_lines == _MOST_LOG_LINES + 1:
-                self._log(f"{self.name}: more lines are not logged")
+        if not (words := on_one_line(text)):
+            return
+        self._last_line = words
+        self._log_lines += 1
+        if self._log_lines <= _MOST_LOG_LINES:
+            self._log(f"{self.name}: {mask(words)[:_MOST_LOG_CHARACTERS]}")
+        elif self._log_lines == _MOST_LOG_LINES + 1:
+            self._log(f"{self.name}: more lines are not logged")
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield its output, and None after half a second without any. Its errors go to the log."""
         assert self._process.stdout is not None and self._process.stderr is not None
-        heard = looked = time.monotonic()
+        output, heard = self._process.stdout, time.monotonic()
+        looked = heard
         with selectors.DefaultSelector() as ready:
-            ready.register(self._process.stdout, selectors.EVENT_READ)
+            ready.register(output, selectors.EVENT_READ)
             ready.register(self._process.stderr, selectors.EVENT_READ)
-            while self._process.stdout in (streams := [key.fileobj for key in ready.get_map().values()]):
-                events = ready.select(_LOOK_SECONDS)
+            while ready.get_map():
+                # Asked first: all that it printed before its end is ready then.
+                has_ended = self._process.poll() is not None
+                events = ready.select(0 if has_ended else _LOOK_SECONDS)
                 if (now := time.monotonic()) - looked >= _LOOK_SECONDS:
                     looked = now
                     self._check(now - heard)
+                if has_ended and output not in (key.fileobj for key, _ in events):
+                    break  # another program that it left behind may keep them open
                 if not events:
-                    if self._process.poll() is not None:
-                        return  # a program that it left behind keeps its output open
                     yield None
                 for key, _ in events:
                     piece = os.read(key.fd, _PIECE)
                     if not piece:
                         ready.unregister(key.fileobj)
-                    elif key.fileobj is self._process.stdout:
+                    elif key.fileobj is output:
                         self._printed += len(piece)
                         yield piece
                         heard = time.monotonic()
                     else:
                         self._note(piece)
-            if self._process.stderr in streams:
-                self._drain(self._process.stderr)
-
-    def _drain(self, errors: IO[bytes]) -> None:
-        """Read the last errors. Another program that it left behind may keep them open."""
-        os.set_blocking(errors.fileno(), False)
-        self._note((errors.read(_PIECE) or b"") + b"\n")
+        os.set_blocking(self._process.stderr.fileno(), False)
+        self._note((self._process.stderr.read(_PIECE) or b"") + b"\n")
 
     def _note(self, piece: bytes) -> None:
         *lines, rest = (bytes(self._errors) + piece).split(b"\n")
@@ -201,6 +205,8 @@ def running(
     Its environment is PATH, HOME, LANG, TMPDIR (`folder`) and `environment`. Raises SourceInvalid if it cannot be started.
     """
     name = PurePath(command[0]).name
+    if shutil.which(command[0]) is None:
+        raise SourceInvalid(f"{name}: not there, or not a program; install it again")
     own = {"PATH": PATHS, "HOME": str(Path.home()), "LANG": "C.UTF-8", "TMPDIR": str(folder), **environment}
     try:
         process = subprocess.Popen(
@@ -220,3 +226,9 @@ def running(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         end(process)
+        kill_in_environment("TMPDIR", str(folder))  # those that left its group
+
+
+def on_one_line(text: str) -> str:
+    """Return what a program told without control characters, as one line."""
+    return " ".join(_CONTROL.sub(" ", text).split())

@@ -133,3 +133,13 @@ def memory_of_tree(pid: int) -> int:
         return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
     except psutil.Error:
         return 0
+
+
+def kill_in_environment(name: str, value: str) -> None:
+    """Kill all processes with this variable in their environment."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get(name) == value:
+                process.kill()

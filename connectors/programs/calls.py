@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from catchment.content.foreign_json import read_json
 from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.runtime import atomic_files
 from catchment.runtime.secret_references import resolve
-from connectors.child_program import ChildProgram, running
+from connectors.child_program import ChildProgram, on_one_line, running
 from connectors.programs.program_messages import (
     NONSENSE,
     LogLine,
@@ -25,6 +26,10 @@ from connectors.programs.program_messages import (
 from connectors.programs.settings import ProgramSettings
 
 _MOST_CATALOG = 64_000_000
+MOST_TOLD = 300
+"""Characters of what a program told, in an error message."""
+_LEAST_HIDDEN = 6
+"""Characters of a line of a secret that is hidden alone."""
 
 
 class ProgramCalls:
@@ -36,7 +41,10 @@ class ProgramCalls:
         self._settings, self._protocol, self._folder, self._log = settings, protocol, folder, log
         secrets = {key: resolve(reference) for key, reference in settings.secrets.items()}
         self._variables = settings.variables
-        self._hidden = {*secrets.values(), *self._variables.values()} - {*settings.environment.values()}
+        hidden = {*secrets.values(), *self._variables.values()} - {*settings.environment.values()}
+        lines = {line for secret in hidden for line in secret.splitlines() if len(line) >= _LEAST_HIDDEN}
+        forms = {form for each in hidden | lines for form in (each, quote(each), quote(each, safe=""))}
+        self._hidden = sorted(forms, key=len, reverse=True)
         self._config = self.put("config", _with(settings.config, secrets))
 
     def put(self, name: str, value: Any) -> str:
@@ -58,17 +66,21 @@ class ProgramCalls:
         name = self._settings.name
         try:
             schema = self._protocol.schema(self._printed(self._protocol.describe, with_config=False) or b"")
-            required, properties = schema.get("required", ()), schema.get("properties", {})
-            lacking = {key: properties.get(key, {}) for key in required if "default" not in properties.get(key, {})}
+            properties = schema.get("properties", {})
+            required = {key: properties.get(key, {}) for key in schema.get("required", ())}
+            words = {
+                key: f"{key} ({facts.get('title') or facts.get('description') or 'a value'})"
+                for key, facts in required.items()
+                if "default" not in facts
+            }
         except (SourceUnavailable, *NONSENSE):
-            lacking = {}  # it does not describe itself
+            words = {}  # it does not describe itself
         present = {*self._settings.config, *(key.partition(".")[0] for key in self._settings.secrets)}
-        if lacking := {key: facts for key, facts in lacking.items() if key not in present}:
-            words = ", ".join(
-                f"{key} ({facts.get('title') or facts.get('description') or 'a value'})"
-                for key, facts in lacking.items()
+        if lacking := [key for key in words if key not in present]:
+            problem, first = on_one_line(", ".join(words[key] for key in lacking)), on_one_line(lacking[0])
+            raise SourceInvalid(
+                f"{name}: its configuration lacks {problem[:MOST_TOLD]}; add --set config.{first[:MOST_TOLD]}=…"
             )
-            raise SourceInvalid(f"{name}: its configuration lacks {words}; add --set config.{next(iter(lacking))}=…")
         if self._protocol.check:
             self._printed(self._protocol.check)
 

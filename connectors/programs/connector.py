@@ -20,8 +20,9 @@ from catchment.errors import SourceInvalid, SourceUnavailable, StillChanging, Va
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Upsert, count
 from catchment.runtime import atomic_files
 from catchment.settings import Limits, Policy, SourceSettings
+from connectors.child_program import on_one_line
 from connectors.programs.airbyte import Airbyte
-from connectors.programs.calls import ProgramCalls
+from connectors.programs.calls import MOST_TOLD, ProgramCalls
 from connectors.programs.document import StreamFields, content_of
 from connectors.programs.program_listing import ProgramListing, container_of, digest, version_of
 from connectors.programs.program_messages import MessageProtocol, Stream, as_json
@@ -144,9 +145,8 @@ class Program:
         """Return the streams to read. Raises SourceInvalid if one of the settings is unknown."""
         names = self.configured.streams or tuple(catalog)
         if unknown := [name for name in names if name not in catalog]:
-            raise SourceInvalid(
-                f"{unknown[0]}: no stream of {self.configured.name}; it has {', '.join(catalog) or 'none'}"
-            )
+            present = on_one_line(", ".join(catalog))[:MOST_TOLD] or "none"
+            raise SourceInvalid(f"{unknown[0]}: no stream of {self.configured.name}; it has {present}")
         cursors = {name: fields.cursor for name, fields in self.configured.fields.items() if fields.cursor}
         return {
             name: replace(catalog[name], is_full=False, cursor=cursors[name]) if name in cursors else catalog[name]

@@ -1,0 +1,178 @@
+"""Programs that do not behave: they hang, print for ever, end in the middle, or leave others behind."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from catchment.errors import NoConsent, SourceError, SourceInvalid, SourceUnavailable
+from catchment.settings import Home
+from tests.connectors.programs.taps import SCHEMA, Taps, record, texts
+from tests.waiting import until
+
+LIMITS: dict[str, Any] = {"silent_minutes": 0.03, "memory_mb": 150, "output_gb": 0.02}
+
+
+@pytest.fixture
+def tap(home: Home, tmp_path: Path) -> Taps:
+    tap = Taps(home, tmp_path / "tap", run=LIMITS)
+    tap.agree()
+    return tap
+
+
+def others(tap: Taps) -> list[str]:
+    """Return the programs that run in the folders of this test."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get("TMPDIR", "").startswith(str(tap.folder.parent)):
+                found.append(" ".join(process.cmdline()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("time.sleep(100)", "was silent for 0.03 min"),
+        ('while True: print(\'{"type": "RECORD"\')', "100 lines are no messages"),
+        ('while True: print("y" * 100)', "printed more than 0.02 GB"),
+        ("while True: sys.stdout.write('y' * 10_000)", "printed more than 0.02 GB"),
+        ('x = []\nwhile True: x.append(b"x" * 10_000_000); time.sleep(0.01)', "MB of memory"),
+        ("os.close(1); time.sleep(100)", "was silent for 0.03 min"),
+        ("os._exit(3)", "exited with code 3"),
+        ("os.kill(os.getpid(), 11)", "was killed by signal 11"),
+        ("print('cannot open /home/anna/secret/x.csv', file=sys.stderr); sys.exit(1)", r"cannot open …/x.csv\)"),
+    ],
+)
+def test_failing_program_deletes_nothing_and_keeps_its_first_records(tap: Taps, code: str, problem: str) -> None:
+    tap.prints(*texts(1, 2))
+    tap.sync()
+    tap.prints(*texts(2, 3), code=code)
+    with pytest.raises(SourceError, match=problem):
+        tap.sync()
+    assert others(tap) == []
+    tap.prints(*texts(2, 3))
+    tap.sync()
+    assert tap.documents().keys() == {"texts/2", "texts/3"}
+
+
+def test_program_that_closes_its_output_may_still_log(tap: Taps) -> None:
+    tap.prints(*texts(1), code="os.close(1)\nfor n in range(20_000): print('log', n, file=sys.stderr)")
+    assert tap.sync()["succeeded"] == 1
+
+
+def test_programs_left_behind_neither_delay_nor_outlive_it(tap: Taps) -> None:
+    left = "subprocess.Popen({}, start_new_session={})"
+    loop = '["sh", "-c", "while :; do echo x >&2; sleep 0.1; done"]'
+    tap.prints(*texts(1), code="\n".join(left.format(loop, is_new) for is_new in (False, True)))
+    assert tap.sync()["succeeded"] == 1
+    assert until(lambda: others(tap), lambda found: not found) == []
+
+
+def test_last_words_before_an_exit_are_kept(tap: Taps) -> None:
+    tap.prints(*texts(1), code="sys.stderr.write('first\\n' * 20_000 + 'last \\x1b[31mwords\\x1b[0m'); sys.exit(1)")
+    with pytest.raises(SourceUnavailable, match=r"exited with code 1 \(last words\)"):
+        tap.sync()
+    assert len(tap.log) == 201
+
+
+def test_log_has_neither_control_characters_nor_secrets(
+    tap: Taps, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "-----BEGIN KEY-----\nk3y of/anna+\n-----END KEY-----"
+    monkeypatch.setenv("KEY_OF_ANNA", secret)
+    tap.settings["secrets"] = {"key": "env:KEY_OF_ANNA"}
+    tap.agree()
+    words = [
+        "\x1b[31mred\x1b[0m",
+        "a\rb\x07\x9b\u2028\u202ec",
+        "key=k3y of/anna+ end",
+        "url?key=k3y%20of%2Fanna%2B end",
+    ]
+    tap.prints(*texts(1), code=f"sys.stderr.buffer.write({chr(10).join(words).encode()!r})")
+    tap.sync()
+    assert tap.log == [f"tap.py: {words}" for words in ("red", "a b c", "key=«secret» end", "url?key=«secret» end")]
+
+
+def test_program_that_is_replaced_removed_or_locked_is_named(tap: Taps) -> None:
+    tap.prints(*texts(1))
+    tap.sync()
+    program = tap.folder / "tap.py"
+    program.chmod(0o644)
+    with pytest.raises(SourceInvalid, match=r"tap.py: not there, or not a program; install it again"):
+        tap.sync()
+    program.unlink()
+    with pytest.raises(SourceInvalid, match="not there"):
+        tap.sync()
+    program.mkdir()
+    with pytest.raises(SourceInvalid, match="not there"):
+        tap.sync()
+    program.rmdir()
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    with pytest.raises(SourceError, match="tap"):
+        tap.sync()
+    tap.prints(*texts(1))
+    assert tap.sync()["listed"] == 0
+    assert tap.documents().keys() == {"texts/1"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": {"since": "2026-01-01"}},
+        {"protocol": "airbyte"},
+        {"environment": {"MODE": "all"}},
+        {"secrets": {"key": "env:OTHER"}},
+        {"command": ["/bin/cat", "output"]},
+    ],
+)
+def test_other_command_or_configuration_needs_consent_again(tap: Taps, change: dict[str, Any]) -> None:
+    tap.prints(*texts(1))
+    tap.sync()
+    tap.settings.update(change)
+    with pytest.raises(NoConsent):
+        tap.sync()
+    with pytest.raises(NoConsent):
+        tap.plan()
+
+
+def test_plan_beside_a_sync_and_two_configurations_of_one_folder(tap: Taps) -> None:
+    tap.prints(*texts(*range(50)))
+    planned = tap.plan()
+    tap.sync()
+    assert len(planned.steps) == 50
+    tap.prints(*texts(*range(1, 51)), record(5, body="other"))
+    planned = tap.plan()
+    assert tap.prove().findings
+    tap.sync(planned)
+    assert tap.documents()["texts/5"] == "other"
+    assert tap.prove(deep=True).holds
+
+
+def test_configuration_of_600_keys_and_of_600_lacking_ones(tap: Taps) -> None:
+    tap.settings["config"] = {f"key_{number}": {"inner": [number]} for number in range(600)}
+    tap.agree()
+    check = "import json\nconfig = json.load(open(sys.argv[sys.argv.index('--config') + 1]))\nassert len(config) == 600"
+    tap.prints(*texts(1), code=f"if '--config' in sys.argv:\n    {check.replace(chr(10), chr(10) + '    ')}")
+    assert tap.sync()["succeeded"] == 1
+    keys = [*(f"lacking{number}" for number in range(600)), "\x1b[31m"]
+    about = {"settings": {"required": keys, "properties": {"lacking0": {"title": "\x1b[2J" + "x" * 100_000}}}}
+    tap.prints(about)
+    with pytest.raises(SourceInvalid, match="lacks lacking0") as raised:
+        tap.connector.probe()
+    assert len(str(raised.value)) < 1_000
+    assert str(raised.value).isprintable()
+
+
+def test_run_of_another_stream_is_no_stream_of_ours(tap: Taps) -> None:
+    tap.settings["streams"] = ["texts"]
+    other = [{**SCHEMA, "stream": "other"}, record(1, "other"), record(2, "third")]
+    tap.prints(*texts(1), *other)
+    tap.sync()
+    assert tap.documents().keys() == {"texts/1"}
