@@ -34,7 +34,7 @@ class Airbyte:
         arguments = ["read", "--catalog", put("catalog", {"streams": [_configured(stream) for stream in streams]})]
         if not state:
             return arguments
-        return [*arguments, "--state", put("state", state.get("legacy") or [*state["streams"].values()])]
+        return [*arguments, "--state", put("state", state.get("legacy") or [*state.get("streams", {}).values()])]
 
     def understood(self, message: Mapping[str, Any]) -> Message | None:
         match message["type"]:
@@ -43,13 +43,13 @@ class Airbyte:
             case "STATE":
                 return State(message["state"])
             case "LOG":
-                return LogLine(message["log"]["message"])
+                return LogLine(str(message["log"]["message"]))
             case "CONNECTION_STATUS" if message["connectionStatus"]["status"] == "FAILED":
-                return NotAccepted(message["connectionStatus"]["message"])
+                return NotAccepted(str(message["connectionStatus"]["message"]))
             case "TRACE" if message["trace"]["type"] == "ERROR":
                 error = message["trace"]["error"]
                 is_configuration = error.get("failure_type") == "config_error"
-                return (NotAccepted if is_configuration else LogLine)(error["message"])
+                return (NotAccepted if is_configuration else LogLine)(str(error["message"]))
             case "TRACE" if message["trace"]["type"] == "STREAM_STATUS":
                 status = message["trace"]["stream_status"]
                 is_over = status["status"] in ("COMPLETE", "INCOMPLETE")
@@ -78,7 +78,7 @@ def _message(output: bytes, kind: str) -> Mapping[str, Any]:
 def _stream(entry: Mapping[str, Any]) -> Stream:
     modes = entry.get("supported_sync_modes") or ()
     has_cursor = entry.get("source_defined_cursor") or entry.get("default_cursor_field")
-    key = tuple(tuple(path) for path in entry.get("source_defined_primary_key") or ())
+    key = tuple(tuple(map(str, path)) for path in entry.get("source_defined_primary_key") or ())
     return Stream(_name(entry), key, not (_INCREMENTAL in modes and has_cursor), entry=entry)
 
 

@@ -67,7 +67,7 @@ class ProgramCalls:
         try:
             schema = self._protocol.schema(self._printed(self._protocol.describe, with_config=False) or b"")
             properties = schema.get("properties", {})
-            required = {key: properties.get(key, {}) for key in schema.get("required", ())}
+            required = {str(key): properties.get(key, {}) for key in schema.get("required", ())}
             words = {
                 key: f"{key} ({facts.get('title') or facts.get('description') or 'a value'})"
                 for key, facts in required.items()

@@ -89,9 +89,9 @@ def content_of(record: Mapping[str, Any], stream: str, key: str, fields: StreamF
     words = " ".join(str(value_at(rest, title.split("."))).split())[:_LONGEST_TITLE] if title else ""
     metadata = {"stream": stream, **({"url": value_at(rest, address.split("."))} if address else {})}
     modified = time_in(value_at(record, moment.split("."))) if moment else None
-    return RawContent(
-        "\n".join(lines).encode(), f"{key}.md", words or f"{stream} {key}", modified=modified, metadata=metadata
-    )
+    # With NUL, a text is no text.
+    text = "\n".join(lines).replace("\0", "\ufffd")
+    return RawContent(text.encode(), f"{key}.md", words or f"{stream} {key}", modified=modified, metadata=metadata)
 
 
 def time_in(value: Any) -> datetime | None:

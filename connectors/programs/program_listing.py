@@ -61,6 +61,7 @@ class ProgramListing:
         self._settings, self._protocol, self._store, self._known = settings, protocol, store, known
         self._catalog, self._streams = streams, dict(streams or {})
         self._full = {stream.name for stream in self._streams.values() if stream.is_full}
+        self._full_in_state = {self._streams[name].id or name for name in self._full}
         self._state = state
         self._is_continued = state is not None
         self._rows: list[tuple[str, str, bytes]] = []
@@ -131,22 +132,19 @@ class ProgramListing:
             program.say(line.data.decode("utf-8", "replace"))
         else:
             try:
-                message = self._protocol.understood(read_json(line.data))
-                if isinstance(message, Record):
-                    self._add(message)
+                self._follow(program, self._protocol.understood(read_json(line.data)))
             except NONSENSE:
-                self._fail(
-                    program, line, ParseError("a line that is no message of its protocol; see the program's documents")
-                )
-                return
-            self._follow(program, message)
+                problem = "a line that is no message of its protocol; see the program's documents"
+                self._fail(program, line, ParseError(problem))
 
     def _follow(self, program: ChildProgram, message: Message | None) -> None:
         match message:
+            case Record():
+                self._add(message)
             case State(value):
-                self._state = self._protocol.after(self._state, value, self._full)
+                self._state = self._protocol.after(self._state, value, self._full_in_state)
                 self._is_cut = False
-            case Stream(name=name) if self._catalog is None or name in self._catalog:
+            case Stream(name=name):
                 self._begun.add(name)
                 is_full = name in self._full if self._catalog is not None else message.is_full
                 key = message.key or (self._streams[name].key if name in self._streams else ())
@@ -166,14 +164,15 @@ class ProgramListing:
         values = {name: value for name, value in record.values.items() if not _OF_A_RUN.match(name)}
         data = as_json(values)
         container = container_of(record.stream)
-        locator = f"{container}/{_key(values, tuple((name,) for name in fields.key) or stream.key, data)}"
+        key = tuple(tuple(path.split(".")) for path in fields.key) or stream.key
+        locator = f"{container}/{_key(values, key, data)}"
         version = version_of(data, fields)
         before = self._left_in(container).pop(locator, None) if self._is_full(record.stream) else None
         if any(record.values.get(name) for name in _DELETED):
             self._changes.append(Tombstone(locator))
             return
         is_same = before is not None and before.version == version
-        if not is_same or not self._store.has(locator):
+        if not is_same or self._store.get(locator) != (record.stream, data):
             self._rows.append((locator, record.stream, data))
             self._bytes += len(data)
         if not is_same:

@@ -20,6 +20,7 @@ class Stream:
         is_full: Whether the program prints all of its records each time, so that the missing ones are deleted.
         cursor: The field by which only new records are read, if it is not full; "" if the program decides.
         entry: What the program told of it in its catalog.
+        id: Its name in the state, if that is another one.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Stream:
     is_full: bool = True
     cursor: str = ""
     entry: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
 
 
 class Record(NamedTuple):

@@ -51,11 +51,6 @@ class RecordStore(DisposableFile):
         )
         return row
 
-    def has(self, locator: str) -> bool:
-        """Return whether there is a record at a locator."""
-        select = "SELECT 1 FROM records WHERE locator = ?"
-        return self._with_database(lambda database: database.execute(select, (locator,)).fetchone()) is not None
-
     def drop(self, locators: Sequence[str]) -> None:
         """Delete the records at these locators."""
 

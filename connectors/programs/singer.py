@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catchment.content.foreign_json import read_json
+from catchment.errors import SourceInvalid
 from connectors.programs.program_messages import Message, Put, Record, State, Stream
 
 _TYPES = ("SCHEMA", "RECORD", "STATE", "ACTIVATE_VERSION", "BATCH")
@@ -32,8 +33,11 @@ class Singer:
         return dict(read_json(output)["settings"])
 
     def streams(self, output: bytes) -> Mapping[str, Stream]:
-        streams = (_stream(entry) for entry in read_json(output)["streams"])
-        return {stream.name: stream for stream in streams}
+        streams = [_stream(entry) for entry in read_json(output)["streams"]]
+        by_name = {stream.name: stream for stream in streams if _selected(stream)}
+        if len(by_name) < len(streams):
+            raise SourceInvalid("two streams have the same name; let its configuration leave one out")
+        return by_name
 
     def arguments(self, streams: Collection[Stream], state: Any, put: Put) -> Sequence[str]:
         arguments = (
@@ -44,12 +48,12 @@ class Singer:
     def understood(self, message: Mapping[str, Any]) -> Message | None:
         match message["type"]:
             case "RECORD":
-                return Record(message["stream"], message["record"])
+                return Record(str(message["stream"]), message["record"])
             case "STATE":
                 return State(message["value"])
             case "SCHEMA":
-                key = tuple((name,) for name in message.get("key_properties") or ())
-                return Stream(message["stream"], key, not message.get("bookmark_properties"))
+                key = tuple((str(name),) for name in message.get("key_properties") or ())
+                return Stream(str(message["stream"]), key, not message.get("bookmark_properties"))
             case "BATCH":
                 raise ValueError("a BATCH names files")
         return None
@@ -71,9 +75,12 @@ def _stream(entry: Mapping[str, Any]) -> Stream:
     )
     is_keyed = any((whole.get("valid-replication-keys"), whole.get("replication-key"), entry.get("replication_key")))
     key = entry.get("key_properties") or whole.get("table-key-properties") or ()
-    name = entry.get("tap_stream_id") or entry["stream"]
+    # Its records have the name in `stream`; its state, that in `tap_stream_id`.
+    name = str(entry.get("stream") or entry["tap_stream_id"])
     is_full = (method or ("" if is_keyed else "FULL_TABLE")) == "FULL_TABLE"
-    return Stream(name, tuple((part,) for part in key), is_full, entry=entry)
+    return Stream(
+        name, tuple((str(part),) for part in key), is_full, entry=entry, id=str(entry.get("tap_stream_id") or name)
+    )
 
 
 def _of_stream(entry: Mapping[str, Any]) -> Mapping[str, Any]:

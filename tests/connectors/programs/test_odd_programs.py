@@ -176,3 +176,36 @@ def test_run_of_another_stream_is_no_stream_of_ours(tap: Taps) -> None:
     tap.prints(*texts(1), *other)
     tap.sync()
     assert tap.documents().keys() == {"texts/1"}
+
+
+def test_text_with_nul_and_keys_inside_of_fields(tap: Taps) -> None:
+    tap.settings["fields"] = {"texts": {"key": ["user.login"]}}
+    tap.prints(SCHEMA, record("a\0b", user={"login": "anna"}), record(2, user={"login": "x/.."}))
+    tap.sync()
+    assert tap.states() == {}
+    assert tap.documents() == {"texts/anna": "text a\ufffdb", "texts/x%2F..": "text 2"}
+
+
+def test_stream_with_another_name_in_its_catalog_and_state(tap: Taps) -> None:
+    """As taps for databases print: the identifier has the schema, the messages only the table."""
+    streams = [{"tap_stream_id": "public-texts", "stream": "texts", "schema": {}, "metadata": []}]
+    catalog = f"import json\nif '--discover' in sys.argv: print(json.dumps({{'streams': {streams}}})); sys.exit()"
+    state = {"type": "STATE", "value": {"bookmarks": {"public-texts": {"max_pk": 2}}}}
+    tap.prints(*texts(1, 2), state, first=catalog)
+    tap.sync()
+    assert tap.documents().keys() == {"texts/1", "texts/2"}
+    tap.prints(*texts(2, 3), state, first=catalog)
+    tap.sync()
+    assert tap.documents().keys() == {"texts/2", "texts/3"}
+
+
+def test_record_that_changed_back_between_two_kills_is_read(tap: Taps) -> None:
+    tap.prints(*texts(1))
+    tap.sync()
+    # Its rows are on the disk before the ledger has its changes.
+    kept = tap.connector
+    kept.folder = tap.home.copies("papers")
+    kept._store().put([("texts/1", "texts", b'{"id":1,"body":"newer"}')])
+    kept.close()
+    assert tap.sync()["listed"] == 0
+    assert tap.prove(deep=True).holds
