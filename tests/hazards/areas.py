@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.hazards import containers, disks, mail, processes, programs, recognition, repositories, websites
+from tests.hazards import commands, containers, disks, mail, processes, programs, recognition, repositories, websites
 from tests.hazards.model import Area
 
 AREAS: tuple[Area[Any], ...] = (
@@ -17,4 +17,5 @@ AREAS: tuple[Area[Any], ...] = (
     recognition.AREA,
     containers.AREA,
     programs.AREA,
+    commands.AREA,
 )

@@ -1,4 +1,4 @@
-"""Mishaps of folders, and hazards of the recognition and of containers, applied to the engine; and the scorecard's judge."""
+"""Mishaps of folders, hazards of the recognition, containers and commands, applied to the engine; and the scorecard's judge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hazards import containers, recognition
+from tests.hazards import commands, containers, recognition
 from tests.hazards.catchment import Engine
 from tests.hazards.folders import mishaps
 from tests.hazards.model import Hazard, Held, Mishap, folder_name, judge, meet
@@ -38,6 +38,12 @@ def test_outcome_of_a_hazard_of_the_recognition_is_right(
 
 @pytest.mark.parametrize("hazard", containers.AREA.hazards, ids=lambda hazard: hazard.name.replace(" ", "-"))
 def test_outcome_of_a_hazard_of_containers_is_right(hazard: Hazard[Path], tmp_path: Path) -> None:
+    verdict = hazard.happens(tmp_path)
+    assert verdict.right, verdict
+
+
+@pytest.mark.parametrize("hazard", commands.AREA.hazards, ids=lambda hazard: hazard.name.replace(" ", "-"))
+def test_outcome_of_a_hazard_of_commands_is_right(hazard: Hazard[Path], tmp_path: Path) -> None:
     verdict = hazard.happens(tmp_path)
     assert verdict.right, verdict
 
