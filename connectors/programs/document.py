@@ -70,9 +70,9 @@ def content_of(record: Mapping[str, Any], stream: str, key: str, fields: StreamF
         for name, value in record.items()
         if name not in fields.leave_out and value not in (None, "", [], {})
     }
-    title = _first(rest, [fields.title] if fields.title else _TITLES, lambda value: isinstance(value, str | int))
-    moment = _first(rest, [fields.modified] if fields.modified else (*_MODIFIED, *_CREATED), time_in)
-    address = _first(rest, [fields.address] if fields.address else _ADDRESSES, _is_address)
+    title = _first(rest, fields.title, _TITLES, lambda value: isinstance(value, str | int))
+    moment = _first(rest, fields.modified, (*_MODIFIED, *_CREATED), time_in)
+    address = _first(rest, fields.address, _ADDRESSES, _is_address)
     texts = {name: value for name in _text_names(rest, fields, title) if isinstance(value := _pop(rest, name), str)}
     used = {title, address} - {None}
     properties = {name: value for name, value in rest.items() if name not in used}
@@ -105,8 +105,15 @@ def time_in(value: Any) -> datetime | None:
     )
 
 
-def _first(record: Mapping[str, Any], names: Sequence[str], is_it: Any) -> str | None:
+def _first(record: Mapping[str, Any], name: str | None, guesses: Sequence[str], is_it: Any) -> str | None:
+    names = [name] if name else _present(record, guesses)
     return next((name for name in names if (value := value_at(record, name.split("."))) and is_it(value)), None)
+
+
+def _present(record: Mapping[str, Any], guesses: Sequence[str]) -> list[str]:
+    """Return the fields that have one of these names, such as UPDATED_AT or updatedAt."""
+    names = {name.lower().replace("_", ""): name for name in reversed([*record])}
+    return [names[plain] for guess in guesses if (plain := guess.replace("_", "")) in names]
 
 
 def _is_address(value: Any) -> bool:
@@ -121,7 +128,7 @@ def _text_names(record: Mapping[str, Any], fields: StreamFields, title: str | No
     if fields.texts:
         return fields.texts
     others = [name for name in record if name != title]
-    named = [name for name in _TEXTS if name in others]
+    named = _present(dict.fromkeys(others), _TEXTS)
     long = [name for name in others if isinstance(text := record[name], str) and (len(text) > _LONG or "\n" in text)]
     return [*named, *(name for name in long if name not in named and not _is_address(record[name]))]
 

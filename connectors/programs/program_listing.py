@@ -213,6 +213,8 @@ def container_of(stream: str) -> str:
 
 def version_of(data: bytes, fields: StreamFields) -> str:
     """Return the version of a record, with the settings of its fields: both decide about its document."""
+    if fields.leave_out:
+        data = as_json({name: value for name, value in read_json(data).items() if name not in fields.leave_out})
     return digest(data + as_json(fields.model_dump()))
 
 

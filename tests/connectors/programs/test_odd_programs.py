@@ -209,3 +209,15 @@ def test_record_that_changed_back_between_two_kills_is_read(tap: Taps) -> None:
     kept.close()
     assert tap.sync()["listed"] == 0
     assert tap.prove(deep=True).holds
+
+
+def test_field_names_are_guessed_in_any_spelling_and_volatile_fields_left_out(tap: Taps) -> None:
+    tap.settings["fields"] = {"texts": {"leave_out": ["seen"]}}
+    values = {"id": 1, "FULL_NAME": "Anna", "Notes": "a note", "updatedAt": "2026-01-02", "body": None}
+    tap.prints(SCHEMA, {"type": "RECORD", "stream": "texts", "record": {**values, "seen": "12:00"}})
+    tap.sync()
+    [named] = tap.ledger.library.names(tap.source.id)
+    assert (named.title, tap.documents()) == ("Anna", {"texts/1": "a note"})
+    tap.prints(SCHEMA, {"type": "RECORD", "stream": "texts", "record": {**values, "seen": "13:00"}})
+    assert tap.sync()["listed"] == 0
+    assert tap.prove(deep=True).holds
