@@ -131,7 +131,8 @@ class ChildProgram:
             text = text.replace(secret, "«secret»")
         if not (words := on_one_line(text)):
             return
-        self._last_line = words
+        if not words.startswith("("):  # such as an address with more about the line before
+            self._last_line = words
         self._log_lines += 1
         if self._log_lines <= _MOST_LOG_LINES:
             self._log(f"{self.name}: {mask(words)[:_MOST_LOG_CHARACTERS]}")

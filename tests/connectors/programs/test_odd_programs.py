@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from catchment.errors import NoConsent, SourceError, SourceInvalid, SourceUnavailable
+from catchment.errors import NoConsent, SourceError, SourceInvalid, SourceUnavailable, TryAgain
 from catchment.settings import Home
 from tests.connectors.programs.taps import SCHEMA, Taps, record, texts
 from tests.waiting import until
@@ -75,7 +76,8 @@ def test_programs_left_behind_neither_delay_nor_outlive_it(tap: Taps) -> None:
 
 
 def test_last_words_before_an_exit_are_kept(tap: Taps) -> None:
-    tap.prints(*texts(1), code="sys.stderr.write('first\\n' * 20_000 + 'last \\x1b[31mwords\\x1b[0m'); sys.exit(1)")
+    words = "first\nlast \x1b[31mwords\x1b[0m\n(more about it)"
+    tap.prints(*texts(1), code=f"sys.stderr.write('first\\n' * 20_000 + {words!r}); sys.exit(1)")
     with pytest.raises(SourceUnavailable, match=r"exited with code 1 \(last words\)"):
         tap.sync()
     assert len(tap.log) == 201
@@ -142,11 +144,17 @@ def test_other_command_or_configuration_needs_consent_again(tap: Taps, change: d
         tap.plan()
 
 
-def test_plan_beside_a_sync_and_two_configurations_of_one_folder(tap: Taps) -> None:
-    tap.prints(*texts(*range(50)))
-    planned = tap.plan()
-    tap.sync()
-    assert len(planned.steps) == 50
+def test_plan_and_second_sync_beside_a_slow_sync(tap: Taps, home: Home) -> None:
+    tap.prints(*texts(*range(50)), code="time.sleep(1)")
+    other = Taps(home, tap.folder, run=LIMITS)
+    thread = threading.Thread(target=tap.sync)
+    thread.start()
+    until(lambda: others(tap), bool)
+    with pytest.raises(TryAgain):
+        other.sync()
+    assert len(other.plan().steps) == 50
+    thread.join()
+    assert len(tap.documents()) == 50
     tap.prints(*texts(*range(1, 51)), record(5, body="other"))
     planned = tap.plan()
     assert tap.prove().findings
