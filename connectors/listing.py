@@ -10,6 +10,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -24,12 +25,13 @@ from catchment.errors import (
     LoginFailed,
     RateLimited,
     ResourceExhausted,
+    SkipReason,
     SourceInvalid,
     SourceUnavailable,
     StillChanging,
     Vanished,
 )
-from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone, Upsert, count
+from catchment.model import Change, Checkpoint, Item, KnownItem, RawContent, Root, Skip, Tombstone, Upsert, count
 from catchment.pacing import HostLimits, Pace, read_headers
 from catchment.runtime.addresses import host_of, is_local
 from catchment.settings import Policy, SourceSettings
@@ -65,6 +67,7 @@ class Entry(NamedTuple):
         title: In place of that in the content.
         modified: Aware UTC.
         metadata: As in `RawContent`, such as `url`.
+        size: Bytes, if listed without its content and known. A larger one than `limits.max_mb` is skipped.
     """
 
     name: str
@@ -74,13 +77,14 @@ class Entry(NamedTuple):
     title: str | None = None
     modified: datetime | None = None
     metadata: Mapping[str, Any] = {}
+    size: int | None = None
 
     @property
     def item(self) -> Item:
         """The item for the ledger. All that its document has is part of the version."""
         facts = repr((self.version, self.title, self.modified, sorted(self.metadata.items()))).encode()
         version = hashlib.sha256(facts + (self.content or b"")).hexdigest()
-        size = None if self.content is None else len(self.content)
+        size = self.size if self.content is None else len(self.content)
         return Item(self.name, "", version, self.identity, size, self.modified)
 
 
@@ -98,6 +102,9 @@ class Listing:
         self.parse: Parse = parse_here
         self._lock = threading.RLock()
         self._listed: dict[str, Entry] | None = None
+        self._local = threading.local()
+        self.before: Mapping[str, KnownItem] | None = None
+        """The known items by name, during a listing that is compared with them."""
 
     def entries(self) -> Iterable[Entry]:
         """Yield everything that the source has. Bytes of strangers are parsed by a function in `self.parse`.
@@ -106,9 +113,25 @@ class Listing:
         """
         raise NotImplementedError
 
-    def read(self, entry: Entry) -> bytes:
-        """Return the content of an entry that was listed without it. Raises Vanished, or StillChanging for another version."""
+    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes]:
+        """Return the contents by name that one request can read, without those gone or changed. In place of `read`."""
         raise NotImplementedError
+
+    def read(self, entry: Entry) -> bytes:
+        """Return the content of an entry, and read the expected next ones ahead with `read_several`."""
+        ahead: dict[str, bytes] = self._local.__dict__.setdefault("ahead", {})
+        if entry.name not in ahead:
+            names = self._local.__dict__.get("expected", [])
+            after = names[names.index(entry.name) + 1 :][: _AT_ONCE - 1] if entry.name in names else []
+            listed = self._listed or {}
+            entries = [entry, *(listed[name] for name in after if name in listed and name not in ahead)]
+            try:
+                ahead.update(self.read_several(entries))
+            except ItemError:  # of any of them
+                ahead.update(self.read_several([entry]))
+        if entry.name not in ahead:
+            raise StillChanging("gone or changed since it was listed; the next sync checks")
+        return ahead.pop(entry.name)
 
     def probe(self) -> str:
         return count(len(self._list()), "entry", "entries")
@@ -116,12 +139,17 @@ class Listing:
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         del deep  # a version tells of every change
         yield Root({"": self.kind})
-        before, listed = known.within(""), self._list()
+        self.before = before = known.within("")
+        listed = self._list()
+        self.before = None
+        limit = self.configured.policy(self.policy).limits.max_bytes
         yield from (Tombstone(name) for name in before if name not in listed)
         for number, item in enumerate((entry.item for entry in listed.values()), 1):
+            is_large = (item.size or 0) > limit
+            version = f"{item.version}+{SkipReason.TOO_LARGE}" if is_large else item.version
             old = before.get(item.locator)
-            if old is None or (old.version, old.identity) != (item.version, item.identity):
-                yield Upsert(item)
+            if old is None or (old.version, old.identity) != (version, item.identity):
+                yield Skip(replace(item, version=version), SkipReason.TOO_LARGE) if is_large else Upsert(item)
             if number % _PER_CHECKPOINT == 0:
                 yield Checkpoint()
         yield Checkpoint()
@@ -138,7 +166,7 @@ class Listing:
         return RawContent(data, name, entry.title, modified=entry.modified, metadata=dict(entry.metadata))
 
     def expect(self, items: Sequence[Item]) -> None:
-        """Do nothing: the listing has what there is."""
+        self._local.expected, self._local.ahead = [item.locator for item in items], {}
 
     def close(self) -> None:
         """Forget what was listed."""
@@ -164,7 +192,6 @@ class HostListing(Listing):
         super().__init__(settings)
         self.pace = Pace()
         self._http: httpx.Client | None = None
-        self._local = threading.local()
 
     @property
     def address(self) -> str:
@@ -219,28 +246,6 @@ class HostListing(Listing):
         if len(content) > limit:
             raise ResourceExhausted(f"{host}: an answer is larger than {limit:,} bytes; raise limits.max_mb")
         return bytes(content)
-
-    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes]:
-        """Return the contents by name that one request can read, without those gone or changed. In place of `read`."""
-        raise NotImplementedError
-
-    def read(self, entry: Entry) -> bytes:
-        """Return the content of an entry, and read the expected next ones ahead with `read_several`."""
-        ahead: dict[str, bytes] = self._local.__dict__.setdefault("ahead", {})
-        if entry.name not in ahead:
-            names = self._local.__dict__.get("expected", [])
-            after = names[names.index(entry.name) + 1 :][: _AT_ONCE - 1] if entry.name in names else []
-            entries = [entry, *(self._listed[name] for name in after if self._listed and name in self._listed)]
-            try:
-                ahead.update(self.read_several(entries))
-            except ItemError:  # of any of them
-                ahead.update(self.read_several([entry]))
-        if entry.name not in ahead:
-            raise StillChanging("gone or changed since it was listed; the next sync checks")
-        return ahead.pop(entry.name)
-
-    def expect(self, items: Sequence[Item]) -> None:
-        self._local.expected, self._local.ahead = [item.locator for item in items], {}
 
     def close(self) -> None:
         super().close()

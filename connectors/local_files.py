@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from catchment.contracts import Known, Manifest
 from catchment.errors import BadInput
@@ -17,7 +17,7 @@ from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, RetryPolicy, SourceSettings, TextEncoding, expanded
 from connectors.folders.diff import Comparison
 from connectors.folders.file import FileEntry, read_all, to_locator
-from connectors.folders.ignore import IgnoreRules
+from connectors.folders.ignore import IgnoreRules, PatternList
 from connectors.folders.path_diff import PathComparison
 from connectors.folders.tree import FolderTree
 
@@ -27,7 +27,7 @@ class FolderSettings(SourceSettings):
 
     identity: ClassVar[tuple[str, ...]] = ("root",)
     root: FullPath = Field(title="Folder", description="Full path of the folder; ~ is your home")
-    exclude: tuple[str, ...] = Field(
+    exclude: PatternList = Field(
         (), title="Exclude", description="Patterns of files to exclude, as in a .gitignore: *.tmp, /build/"
     )
     ignore_file: str | None = Field(
@@ -61,21 +61,11 @@ class FolderSettings(SourceSettings):
                 return to_locator(file.relative_to(root).as_posix())
         return None
 
-    @field_validator("exclude", "include", check_fields=False)
-    @classmethod
-    def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                IgnoreRules(exclude=(pattern,)).top()
-            except ValueError:
-                raise ValueError(f"{pattern!r}: not a pattern; write it as in a .gitignore") from None
-        return patterns
-
 
 class LocalFilesSettings(FolderSettings):
     """Settings of a `local_files` source."""
 
-    include: tuple[str, ...] = Field(
+    include: PatternList = Field(
         (), title="Include", description="Patterns of files to include, such as *.md; none includes all files"
     )
     gitignore: bool = Field(True, title="Use .gitignore", description="Exclude the files that .gitignore files exclude")

@@ -11,6 +11,9 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from connectors.folders.patterns import Patterns, parse_ignore_file, parse_patterns, split_lines
 
@@ -74,6 +77,19 @@ class IgnoreRules:
         return Layer(self, key, parse_patterns(self.include), parse_patterns(self.exclude))
 
 
+def _checked(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        try:
+            IgnoreRules(exclude=(pattern,)).top()
+        except ValueError:
+            raise ValueError(f"{pattern!r}: not a pattern; write it as in a .gitignore") from None
+    return patterns
+
+
+PatternList = Annotated[tuple[str, ...], AfterValidator(_checked)]
+"""The type of a setting with patterns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """The rules that apply in one folder: the settings, and every ignore file from the root down to this folder.
@@ -112,7 +128,7 @@ class Layer:
         return self._is_hidden(name) or _TEMPORARY.fullmatch(name) is not None
 
     def _is_hidden(self, name: str) -> bool:
-        return name[0] == "." and (not self.rules.hidden or name in _NEVER)
+        return name.startswith(".") and (not self.rules.hidden or name in _NEVER)
 
     def why_not(self, path: str, *, folder: bool) -> str | None:
         """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included.

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 _OF_HOSTS = {
     "program": {"command": ["/bin/true"]},
     "imap": {"host": "127.0.0.1", "user": "ada", "password": "env:NO_PASSWORD", "security": "none"},
+    "remote": {"remote": "box:"},
     "web": {"addresses": ["http://127.0.0.1:9/feed.xml"]},
 }
 """The settings of sources at hosts, which need consent."""

@@ -26,6 +26,7 @@ from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer
 from tests.connectors.imap.dovecot import USER, Dovecot, message
 from tests.connectors.programs.scripts import write_records, write_script
+from tests.connectors.remote.storages import configure
 from tests.connectors.web.conftest import entry, page, rss
 from tests.connectors.web.server import SmallWeb
 
@@ -97,6 +98,29 @@ class TestPushed(_Folder):
         _push(place, "new", "new")
         _push(place, "one", "edited")
         pushed_files.remove(place, "three")
+
+
+class TestRemote(_Folder):
+    """A folder that rclone reads."""
+
+    kind = "remote"
+    proofs: ClassVar[dict[str, str]] = {
+        "login": "remote/test_faults.py::test_refused_login_is_reported_with_its_remedy",
+        "rate": "remote/test_faults.py::test_rate_limit_is_reported",
+        "host": "remote/test_faults.py::test_fault_at_any_request_loses_and_repeats_nothing",
+        "limits": "remote/test_faults.py::test_silent_storage_is_given_up",
+        "oddities": "remote/test_remote.py::test_odd_names_are_read",
+        "golden": _FORM,
+    }
+    pages = ("../../docs/settings.md", "../../docs/programs.md")
+
+    @pytest.fixture
+    def place(self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        configure(monkeypatch, tmp_path, box={"type": "alias", "remote": str(root)})
+        return root
+
+    def settings(self, place: Path) -> dict[str, Any]:
+        return {"remote": "box:"}
 
 
 def _push(root: Path, key: str, text: str) -> None:
@@ -290,7 +314,17 @@ class TestWeb(ConnectorContract):
         (place[0] / "feed.xml").unlink()
 
 
-_SAMPLES = (TestGitHubApi, TestGitHubClone, TestImap, TestLocalFiles, TestObsidian, TestProgram, TestPushed, TestWeb)
+_SAMPLES = (
+    TestGitHubApi,
+    TestGitHubClone,
+    TestImap,
+    TestLocalFiles,
+    TestObsidian,
+    TestProgram,
+    TestPushed,
+    TestRemote,
+    TestWeb,
+)
 
 
 def test_every_kind_has_a_sample_source() -> None:

@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "obsidian": {"root": "/srv/vault", "keep_raw": None},
     "program": {"command": ["/usr/bin/tap"], "config": {"size": 1}, "fields": {"a": {"title": "b"}}},
     "pushed": {"folder": "mine"},
+    "remote": {"remote": "drive:Papers", "run": {"hours": 1}},
     "web": {"addresses": ["https://example.org/feed"]},
 }
 

@@ -1,4 +1,4 @@
-"""The promises to a source: a folder, pushed documents, the connector of another package, and a program's records."""
+"""The promises to a source: a folder, pushed documents, a package's connector, a program's records, a remote of rclone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from connectors.listing import Entry, Listing
 from connectors.programs import Program
 from connectors.programs.settings import ProgramSettings
 from connectors.pushed import Pushed, PushedSettings
+from connectors.rclone import RcloneRemote, RemoteSettings
 from tests.connectors.programs.scripts import write_records, write_script
+from tests.connectors.remote.storages import configure
 from tests.engine.papers import Papers
 from tests.hits import find_hits
 
@@ -128,15 +130,28 @@ class PrintedPapers(PackagedPapers):
         return {locator.rpartition("/")[2]: content for locator, content in super().documents().items()}
 
 
-@pytest.fixture(params=[FolderPapers, PushedPapers, PackagedPapers, PrintedPapers], ids=lambda made: made.kind)
-def papers(request: pytest.FixtureRequest, home: Home, tmp_path: Path) -> FolderPapers:
+class RemotePapers(FolderPapers):
+    """Papers in a folder that rclone reads."""
+
+    kind = "remote"
+
+    @property
+    def connector(self) -> Connector:
+        return RcloneRemote(RemoteSettings(remote="box:"))
+
+
+@pytest.fixture(
+    params=[FolderPapers, PushedPapers, PackagedPapers, PrintedPapers, RemotePapers], ids=lambda made: made.kind
+)
+def papers(request: pytest.FixtureRequest, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderPapers:
+    configure(monkeypatch, tmp_path / "person", box={"type": "alias", "remote": str(tmp_path / "of")})
     made: FolderPapers = request.param(
         home, home.pushed / "papers" if request.param is PushedPapers else tmp_path / "of"
     )
-    for number in range(4):
-        made.write(f"{number}.md", f"# Paper {number}\n\nWhat it says.")
     if scopes := scopes_of(made.connector):
         made.ledger.consents.give(made.source.id, frozenset(scopes), "anna", None)
+    for number in range(4):
+        made.write(f"{number}.md", f"# Paper {number}\n\nWhat it says.")
     made.sync()
     return made
 
