@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import httpx
 
 _PER_CHECKPOINT = 2_000
-_AT_ONCE = 50
 _SILENCE_SECONDS, _SECONDS = 60.0, 600.0
 
 
@@ -96,6 +95,8 @@ class Listing:
     settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy] = Policy()
     fetch_in_parser: ClassVar[bool] = False
+    several: ClassVar[int] = 50
+    """Maximum number of entries in a call of `read_several`."""
 
     def __init__(self, settings: Any) -> None:
         self.configured = settings
@@ -122,7 +123,7 @@ class Listing:
         ahead: dict[str, bytes] = self._local.__dict__.setdefault("ahead", {})
         if entry.name not in ahead:
             names = self._local.__dict__.get("expected", [])
-            after = names[names.index(entry.name) + 1 :][: _AT_ONCE - 1] if entry.name in names else []
+            after = names[names.index(entry.name) + 1 :][: self.several - 1] if entry.name in names else []
             listed = self._listed or {}
             entries = [entry, *(listed[name] for name in after if name in listed and name not in ahead)]
             try:
