@@ -118,7 +118,9 @@ class ChildProgram:
         """Raise SourceUnavailable unless it ended well, with the last line of its log."""
         if code := self.wait():
             how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
-            raise SourceUnavailable(f"{self.name}: {how}{self.reason and f' ({self.reason})'}; see the log of its sync")
+            raise SourceUnavailable(
+                f"{self.name}: {how}{self.reason and f' ({self.reason})'}; correct it, or see its log"
+            )
 
     @property
     def reason(self) -> str:
@@ -165,9 +167,9 @@ class ChildProgram:
                     elif key.fileobj is output:
                         self._printed += len(piece)
                         yield piece
-                        heard = time.monotonic()
                     else:
                         self._note(piece)
+                    heard = time.monotonic()
         os.set_blocking(self._process.stderr.fileno(), False)
         self._note((self._process.stderr.read(_PIECE) or b"") + b"\n")
 

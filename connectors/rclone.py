@@ -127,7 +127,7 @@ class RcloneRemote(Listing):
         settings = self.configured
         digest = hashlib.sha256(repr((settings.remote, settings.include, settings.exclude, settings.hidden)).encode())
         about = "files that the program rclone reads, with your rights and its own logins: names, dates and text"
-        return {f"{settings.remote} {digest.hexdigest()[:8]}": about}
+        return {f"{settings.remote} {digest.hexdigest()[:16]}": about}
 
     def scope_of(self, locator: str) -> str:
         del locator

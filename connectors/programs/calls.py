@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from catchment.content.foreign_json import read_json
 from catchment.errors import SourceInvalid, SourceUnavailable
+from catchment.model import Checkpoint
 from catchment.runtime import atomic_files
 from catchment.runtime.secret_references import resolve
 from connectors.child_program import ChildProgram, on_one_line, running
@@ -24,6 +25,8 @@ from connectors.programs.program_messages import (
     as_json,
 )
 from connectors.programs.settings import ProgramSettings
+
+T = TypeVar("T")
 
 _MOST_CATALOG = 64_000_000
 MOST_TOLD = 300
@@ -65,7 +68,7 @@ class ProgramCalls:
         """Raise SourceInvalid for a configuration that the program describes otherwise, or does not accept."""
         name = self._settings.name
         try:
-            schema = self._protocol.schema(self._printed(self._protocol.describe, with_config=False) or b"")
+            schema = self._protocol.schema(end_of(self._printed(self._protocol.describe, with_config=False)) or b"")
             properties = schema.get("properties", {})
             required = {str(key): properties.get(key, {}) for key in schema.get("required", ())}
             words = {
@@ -82,26 +85,29 @@ class ProgramCalls:
                 f"{name}: its configuration lacks {problem[:MOST_TOLD]}; add --set config.{first[:MOST_TOLD]}=…"
             )
         if self._protocol.check:
-            self._printed(self._protocol.check)
+            end_of(self._printed(self._protocol.check))
 
-    def catalog(self) -> Mapping[str, Stream] | None:
+    def catalog(self) -> Generator[Checkpoint, None, Mapping[str, Stream] | None]:
         """Return the streams of the program; None if it prints its records when it is asked for them.
 
-        Raises SourceUnavailable or SourceInvalid.
+        Yields meanwhile, so that a sync can be stopped. Raises SourceUnavailable or SourceInvalid.
         """
-        if (output := self._printed(self._protocol.discover)) is None:
+        if (output := (yield from self._printed(self._protocol.discover))) is None:
             return None
         try:
             return self._protocol.streams(output)
         except NONSENSE:
             raise SourceInvalid(f"{self._settings.name}: prints no catalog; check its command and `protocol`") from None
 
-    def _printed(self, arguments: Sequence[str], *, with_config: bool = True) -> bytes | None:
+    def _printed(
+        self, arguments: Sequence[str], *, with_config: bool = True
+    ) -> Generator[Checkpoint, None, bytes | None]:
         """Return what the program prints; None if it prints records instead."""
         output = bytearray()
         with self.started(arguments, with_config=with_config) as program:
             for line in program.lines(_MOST_CATALOG):
                 if line is None:
+                    yield Checkpoint()
                     continue
                 if line.data.startswith(b"{"):
                     try:
@@ -116,6 +122,16 @@ class ProgramCalls:
                         f"{program.name}: prints a catalog of more than {_MOST_CATALOG // 1_000_000} MB"
                     )
         return bytes(output)
+
+
+def end_of(steps: Generator[Any, None, T]) -> T:
+    """Return what a generator returns at its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def report(program: ChildProgram, message: Message | None) -> None:

@@ -22,7 +22,7 @@ from catchment.runtime import atomic_files
 from catchment.settings import Limits, Policy, SourceSettings
 from connectors.child_program import on_one_line
 from connectors.programs.airbyte import Airbyte
-from connectors.programs.calls import MOST_TOLD, ProgramCalls
+from connectors.programs.calls import MOST_TOLD, ProgramCalls, end_of
 from connectors.programs.document import StreamFields, content_of
 from connectors.programs.program_listing import ProgramListing, container_of, digest, version_of
 from connectors.programs.program_messages import MessageProtocol, Stream, as_json
@@ -81,12 +81,12 @@ class Program:
     def _scope(self) -> str:
         """Another name for every other command, configuration and environment."""
         decisive = self.configured.model_dump(include={"command", "protocol", "config", "secrets", "environment"})
-        return f"{self.configured.name} {digest(as_json(decisive))[:8]}"
+        return f"{self.configured.name} {digest(as_json(decisive))[:16]}"
 
     def probe(self) -> str:
         with self._run_folder() as run:
             run.require_configuration()
-            catalog = run.catalog()
+            catalog = end_of(run.catalog())
         if catalog is None:
             return f"{self.configured.name}: prints records"
         return f"{self.configured.name}: {len(self._selected(catalog))} of {count(len(catalog), 'stream')}"
@@ -99,7 +99,7 @@ class Program:
         if is_continued and marks.get("fields") != self._fields_mark:
             yield from self._with_other_fields(known)
         with self._run_folder() as run:
-            catalog = run.catalog()
+            catalog = yield from run.catalog()
             streams = None if catalog is None else self._selected(catalog)
             listing = ProgramListing(self.configured, self._protocol, store, known, streams, state)
             with run.started(self._protocol.arguments([*(streams or {}).values()], state, run.put)) as program:

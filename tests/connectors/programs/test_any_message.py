@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from catchment.contracts import NothingKnown, parse_here
 from catchment.errors import ItemError, SourceError
-from catchment.model import Upsert
+from catchment.model import Checkpoint, Upsert
 from connectors.child_program import OutputLine
 from connectors.programs.airbyte import Airbyte
-from connectors.programs.calls import ProgramCalls
+from connectors.programs.calls import ProgramCalls, end_of
 from connectors.programs.document import StreamFields, content_of
 from connectors.programs.program_listing import ProgramListing
 from connectors.programs.program_messages import MessageProtocol, as_json
@@ -177,6 +177,11 @@ def test_any_value_in_any_field_of_a_message(
     fuzzed()
 
 
+def printed(value: Any) -> Generator[Checkpoint, None, bytes]:
+    yield Checkpoint()
+    return json.dumps(value).encode()
+
+
 @pytest.mark.parametrize(("protocol", "catalog"), CATALOGS)
 def test_any_value_in_any_field_of_a_catalog(protocol: MessageProtocol, catalog: Any, tmp_path: Path) -> None:
     settings = ProgramSettings(command=("/bin/true",))
@@ -185,9 +190,9 @@ def test_any_value_in_any_field_of_a_catalog(protocol: MessageProtocol, catalog:
     def fuzzed(drawn: Any) -> None:
         calls = ProgramCalls.__new__(ProgramCalls)
         calls._settings, calls._protocol = settings, protocol
-        calls._printed = lambda *_arguments, **_named: json.dumps(drawn).encode()  # type: ignore[method-assign]
+        calls._printed = lambda *_arguments, **_named: printed(drawn)  # type: ignore[method-assign]
         try:
-            streams = calls.catalog() or {}
+            streams = end_of(calls.catalog()) or {}
         except SourceError:
             return
         assert all(isinstance(name, str) for name in streams)
@@ -204,7 +209,7 @@ def test_any_value_in_any_field_of_a_specification(protocol: MessageProtocol, ab
     def fuzzed(drawn: Any) -> None:
         calls = ProgramCalls.__new__(ProgramCalls)
         calls._settings, calls._protocol = settings, protocol
-        calls._printed = lambda *_arguments, **_named: json.dumps(drawn).encode()  # type: ignore[method-assign]
+        calls._printed = lambda *_arguments, **_named: printed(drawn)  # type: ignore[method-assign]
         try:
             calls.require_configuration()
         except SourceError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 
 from catchment.contracts import NothingKnown
 from catchment.errors import BadInput, SourceInvalid, SourceUnavailable, Vanished
-from catchment.model import Checkpoint, Upsert
+from catchment.model import Checkpoint, Root, Upsert
 from connectors.contract.memory_ledger import MemoryLedger
 from connectors.programs import Program
 from connectors.programs.settings import ProgramSettings
@@ -375,3 +377,15 @@ def test_date_in_a_configuration_stays_as_it_was_typed(tmp_path: Path) -> None:
     made = program(tmp_path, **settings(["config.start_date=2026-01-31", "config.deep.since=2026-01-31T10:00:00Z"]))
     assert made.configured.config["start_date"] == "2026-01-31"
     assert json.dumps(made.configured.model_dump(mode="json"))
+
+
+def test_sync_can_be_stopped_while_a_program_is_silent(tmp_path: Path) -> None:
+    write_script(tmp_path, "import time\ntime.sleep(60)")
+    changes = program(tmp_path).changes(NothingKnown())
+    began = time.monotonic()
+    assert [next(changes), next(changes)] == [Root({"": "program"}), Checkpoint()]
+    changes.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - began < 30
+    assert not [
+        each for each in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(each.info["cmdline"] or ())
+    ]
