@@ -104,10 +104,11 @@ class ProgramListing:
         names = {container_of(name): name for name in (*self._streams, *(catalog or {}))}
         for container in sorted(self._known.containers() - {_UNREADABLE}):
             name = names.get(container, container)
-            if self._is_full(name) and self._is_complete(name):
+            is_gone = catalog is not None and name not in catalog and name not in self._streams
+            if is_gone or (self._is_full(name) and self._is_complete(name)):
                 yield from self._missing(container)
             elif catalog is not None and name not in self._streams:
-                yield from no_longer_listed(self._known, container, is_deleted=name not in catalog)
+                yield from no_longer_listed(self._known, container, is_deleted=False)
 
     def _is_full(self, name: str) -> bool:
         if self._catalog is None:
@@ -170,6 +171,7 @@ class ProgramListing:
         before = self._left_in(container).pop(locator, None) if self._is_full(record.stream) else None
         if any(record.values.get(name) for name in _DELETED):
             self._changes.append(Tombstone(locator))
+            self._store.drop([locator])
             return
         is_same = before is not None and before.version == version
         if not is_same or self._store.get(locator) != (record.stream, data):

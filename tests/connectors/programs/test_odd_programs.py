@@ -229,3 +229,28 @@ def test_field_names_are_guessed_in_any_spelling_and_volatile_fields_left_out(ta
     tap.prints(SCHEMA, {"type": "RECORD", "stream": "texts", "record": {**values, "seen": "13:00"}})
     assert tap.sync()["listed"] == 0
     assert tap.prove(deep=True).holds
+
+
+def test_deleted_records_and_streams_are_not_kept(tap: Taps) -> None:
+    def prints(*messages: dict[str, Any], streams: tuple[str, ...]) -> None:
+        entries = [{"stream": name, "replication_key": "at", "schema": {}} for name in streams]
+        catalog = f"if '--discover' in sys.argv: print(json.dumps({{'streams': {entries}}})); sys.exit()"
+        tap.prints(*({**SCHEMA, "stream": name} for name in streams), *messages, first=f"import json\n{catalog}")
+
+    def kept() -> set[str]:
+        connector = tap.connector
+        connector.folder = tap.home.copies("papers")
+        locators = {locator for locator, _, _ in connector._store()}
+        connector.close()
+        return locators
+
+    prints(
+        *(record(key, name) for name in ("texts", "logs", "mails") for key in (1, 2)),
+        streams=("texts", "logs", "mails"),
+    )
+    tap.sync()
+    assert len(kept()) == len(tap.documents()) == 6
+    tap.settings["streams"] = ["texts"]
+    prints(record(1, _sdc_deleted_at="2026-01-01"), streams=("texts", "logs"))
+    tap.sync()
+    assert kept() == tap.documents().keys() == {"texts/2", "logs/1", "logs/2"}
