@@ -46,7 +46,7 @@ test: setup      ## the quick tests, which need no server (ARGS=tests/ledger)
 test-rest: setup ## what .ci/run adds: flows on a server, PostgreSQL, Dovecot, the installed command, short faults
 	$(PYTEST) -n 4 -m "($(REST)) and not (long or soak)" $(ARGS)
 
-test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, a browser, Tesseract
+test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, a browser, Tesseract, programs of others (800 MB in build/programs, from PyPI)
 	$(PYTEST) -n 4 -m "long and not soak" $(ARGS)
 
 test-scale:      ## of these, several hosts with one library on PostgreSQL, Redis and two Prefect servers (as root)
