@@ -31,7 +31,7 @@ _HEAD = 4_096
 """Bytes that are kept of a line that is too long."""
 _MOST_LOG_LINES, _MOST_LOG_CHARACTERS = 200, 500
 _MOST_REASON_CHARACTERS = 200
-_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PATH = re.compile(r"(?<![\w:/])/(?:[^\s/'\"]+/)+")
 
 
@@ -234,4 +234,6 @@ def running(
 
 def on_one_line(text: str) -> str:
     """Return what a program told without control characters, as one line."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    text = _COLOUR.sub(" ", text)
+    shown = text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+    return " ".join(shown.split())
