@@ -444,3 +444,24 @@ def test_an_address_of_the_ledger_that_is_none_is_refused_in_one_line(
             said = cli(*words)
             assert (said.code, said.err.count("\n")) == (2, 1), said
             assert "use sqlite:////" in said.err or "write postgresql://" in said.err, said
+
+
+def test_folder_that_a_command_runs_in_is_no_place_for_modules(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "weir.md").write_text("# Weir\n\nHigh water.\n")
+    for name in ("catchment", "multiprocessing", "pickle"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    command = [
+        str(Path(sys.executable).with_name("catchment")),
+        "add",
+        "local_files",
+        "notes",
+        "--name",
+        "n",
+        "--dry-run",
+    ]
+    environment = {**os.environ, "CATCHMENT_HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "High water." in done.stdout
+    assert not (tmp_path / "ran").exists()
