@@ -94,10 +94,14 @@ class Program:
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         yield Root({"": self.kind})
         store, marks = self._store(), known.marks()
-        is_continued = not deep and store.follows(marks.get("records"))
+        selected = digest(as_json(self.configured.streams))
+        # A stream that was not read has records from before the state.
+        is_continued = not deep and store.follows(marks.get("records")) and marks.get("streams") == selected
         state = read_json(marks["state"].encode()) if is_continued and "state" in marks else None
         if is_continued and marks.get("fields") != self._fields_mark:
             yield from self._with_other_fields(known)
+        if not is_continued:
+            yield Checkpoint({"streams": selected, "state": None})
         with self._run_folder() as run:
             catalog = yield from run.catalog()
             streams = None if catalog is None else self._selected(catalog)

@@ -108,7 +108,9 @@ class ProgramListing:
             if is_gone or (self._is_full(name) and self._is_complete(name)):
                 yield from self._missing(container)
             elif catalog is not None and name not in self._streams:
+                excluded = [*self._left_in(container)]
                 yield from no_longer_listed(self._known, container, is_deleted=False)
+                self._store.drop(excluded)
 
     def _is_full(self, name: str) -> bool:
         if self._catalog is None:
@@ -145,7 +147,7 @@ class ProgramListing:
             case State(value):
                 self._state = self._protocol.after(self._state, value, self._full_in_state)
                 self._is_cut = False
-            case Stream(name=name):
+            case Stream(name=name) if self._is_wanted(name):
                 self._begun.add(name)
                 is_full = name in self._full if self._catalog is not None else message.is_full
                 key = message.key or (self._streams[name].key if name in self._streams else ())
@@ -155,8 +157,11 @@ class ProgramListing:
             case _:
                 report(program, message)
 
+    def _is_wanted(self, name: str) -> bool:
+        return not self._settings.streams or name in self._settings.streams
+
     def _add(self, record: Record) -> None:
-        if self._settings.streams and record.stream not in self._settings.streams:
+        if not self._is_wanted(record.stream):
             return
         self._begun.add(record.stream)
         self._is_cut = self._is_cut is not None

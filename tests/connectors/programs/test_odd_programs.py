@@ -253,4 +253,9 @@ def test_deleted_records_and_streams_are_not_kept(tap: Taps) -> None:
     tap.settings["streams"] = ["texts"]
     prints(record(1, _sdc_deleted_at="2026-01-01"), streams=("texts", "logs"))
     tap.sync()
+    assert kept() == tap.documents().keys() == {"texts/2"}
+    tap.settings["streams"] = []
+    state = {"type": "STATE", "value": {"bookmarks": {"logs": {"at": 2}}}}
+    prints(record(2), record(1, "logs"), record(2, "logs"), state, streams=("texts", "logs"))
+    tap.sync()
     assert kept() == tap.documents().keys() == {"texts/2", "logs/1", "logs/2"}
