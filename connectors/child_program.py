@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
@@ -30,8 +31,9 @@ _PIECE = 1 << 16
 _HEAD = 4_096
 """Bytes that are kept of a line that is too long."""
 _MOST_LOG_LINES, _MOST_LOG_CHARACTERS = 200, 500
-_MOST_REASON_CHARACTERS = 200
+_MOST_REASON_CHARACTERS = 300
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?[\s|]*")
 _PATH = re.compile(r"(?<![\w:/])/(?:[^\s/'\"]+/)+")
 
 
@@ -69,7 +71,7 @@ class ChildProgram:
         self.name = name
         self._process, self._limits, self._log, self._hidden = process, limits, log, hidden
         self._errors = bytearray()
-        self._last_line = ""
+        self._last_lines = deque[str](maxlen=3)
         self._log_lines = 0
         self._printed = 0
         self._began = time.monotonic()
@@ -124,8 +126,10 @@ class ChildProgram:
 
     @property
     def reason(self) -> str:
-        """The last line of its log, for an error message."""
-        return _PATH.sub("…/", mask(self._last_line))[:_MOST_REASON_CHARACTERS]
+        """The last line of its log, after those that are errors, too, for an error message."""
+        *before, last = self._last_lines or ("",)
+        lines = (*(_TIME.sub("", line) for line in before if "error" in line.lower()), _TIME.sub("", last))
+        return _PATH.sub("…/", mask(" / ".join(lines)))[:_MOST_REASON_CHARACTERS]
 
     def say(self, text: str) -> None:
         """Pass a line of its log on, without secrets and control characters, and remember it as the reason of a failure."""
@@ -134,7 +138,7 @@ class ChildProgram:
         if not (words := on_one_line(text)):
             return
         if not words.startswith("("):  # such as an address with more about the line before
-            self._last_line = words
+            self._last_lines.append(words)
         self._log_lines += 1
         if self._log_lines <= _MOST_LOG_LINES:
             self._log(f"{self.name}: {mask(words)[:_MOST_LOG_CHARACTERS]}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from catchment.content.foreign_json import read_json
 from catchment.errors import SourceInvalid, SourceUnavailable
@@ -46,8 +48,7 @@ class ProgramCalls:
         self._variables = settings.variables
         hidden = {*secrets.values(), *self._variables.values()} - {*settings.environment.values()}
         lines = {line for secret in hidden for line in secret.splitlines() if len(line) >= _LEAST_HIDDEN}
-        forms = {form for each in hidden | lines for form in (each, quote(each), quote(each, safe=""))}
-        self._hidden = sorted(forms, key=len, reverse=True)
+        self._hidden = sorted({form for each in hidden | lines for form in _forms(each)}, key=len, reverse=True)
         self._config = self.put("config", _with(settings.config, secrets))
 
     def put(self, name: str, value: Any) -> str:
@@ -140,6 +141,13 @@ def report(program: ChildProgram, message: Message | None) -> None:
         program.say(message.text)
     if isinstance(message, NotAccepted):
         raise SourceInvalid(f"{program.name}: {program.reason}; correct its configuration")
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret as a log may have it: in addresses and forms, as a text of JSON or Python, and in Base64."""
+    yield from (secret, quote(secret), quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1])
+    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    yield b64encode(secret.encode()).decode().rstrip("=")
 
 
 def _with(config: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:

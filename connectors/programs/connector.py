@@ -148,7 +148,7 @@ class Program:
     def _selected(self, catalog: Mapping[str, Stream]) -> dict[str, Stream]:
         """Return the streams to read. Raises SourceInvalid if one of the settings is unknown."""
         names = self.configured.streams or tuple(catalog)
-        if unknown := [name for name in names if name not in catalog]:
+        if unknown := [name for name in (*names, *self.configured.fields) if name not in catalog]:
             present = on_one_line(", ".join(catalog))[:MOST_TOLD] or "none"
             raise SourceInvalid(f"{unknown[0]}: no stream of {self.configured.name}; it has {present}")
         cursors = {name: fields.cursor for name, fields in self.configured.fields.items() if fields.cursor}

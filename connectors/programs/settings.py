@@ -50,7 +50,9 @@ class ProgramSettings(SourceSettings):
     )
     streams: tuple[str, ...] = Field((), title="Streams", description="The kinds of record to read; none reads all")
     fields: dict[str, StreamFields] = Field(
-        {}, title="Fields", description="By stream: which fields are the key, title, texts, date, address and cursor"
+        {},
+        title="Fields",
+        description="By stream: key, title, texts, modified, address, cursor and leave_out",
     )
     run: ProgramLimits = Field(ProgramLimits(), title="Limits of a run", description="What one run may take")
 

@@ -107,7 +107,12 @@ def add(
         return
     if location is None or name is None:
         raise BadInput(f"{'LOCATION' if location is None else '--name'}: missing; see `catchment add --help`")
-    values = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
+    from connectors import connector_class
+
+    values, named = settings(assignments or []), dict[str, Any](arguments.secrets(secrets or []))
+    if "secrets" in connector_class(kind).settings.model_fields:
+        named = {"secrets": {**values.get("secrets", {}), **named}}
+    values = {**values, **named, **({"hosts": hosts} if hosts else {})}
     if priority:
         values["priority"] = priority
     from deployments.actions import outcomes, sources

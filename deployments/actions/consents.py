@@ -15,6 +15,7 @@ from catchment.sync import revoke as purge
 from catchment.sync.preflight import consented, scopes_of
 from catchment.sync.revoke import Extent, PurgeProof
 from catchment.views.sources import ScopeView, scopes
+from connectors import connector_class
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing
 from deployments.sources.sources_file import SourceEntry
@@ -103,6 +104,10 @@ def give(desk: Desk, name: str, actor: str, reason: str = "", *, until: datetime
         require_later(ledger, until)
         source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
         ledger.consents.give(source.id, scopes, actor, until, reason)
+    if connector_class(entry.kind).manifest.runs_programs:
+        # A deployment that was changed in Prefect would ask for another consent.
+        with desk.changing(entry):
+            pass
     return scopes
 
 

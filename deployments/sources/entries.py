@@ -74,7 +74,9 @@ def typed(model: type[Settings], values: Mapping[str, Any]) -> Settings:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = did_you_mean(name, model.model_fields, f"choose from {', '.join(sorted(model.model_fields))}")
+            choices = sorted(model.model_fields)
+            hint = did_you_mean(name, choices, f"choose from {', '.join(choices)}")
+            hint = "see docs/settings.md" if "." in name else hint
             raise BadInput(f"{name}: unknown setting; {hint}") from None
         raise BadInput(f"{name or 'settings'}: {explain(first)}") from None
 
