@@ -57,6 +57,7 @@ _ERRORS: tuple[tuple[str, type[SourceError], str], ...] = (
     ("decrypt configuration", LoginFailed, "rclone's configuration is encrypted; set `password`"),
     (r"(?i)\b429\b|too ?many ?requests|rate ?limit|slow ?down", RateLimited, ""),
     ("directory not found|NoSuchBucket", SourceUnavailable, "folder not found; restore it, or correct `remote`"),
+    ("is a file not a directory", SourceInvalid, "is a file; name its folder, and set `include`"),
     (_REFUSED, LoginFailed, "login refused; renew it with `rclone config`"),
 )
 """What the last line of rclone's log tells, in the order in which it is looked for."""

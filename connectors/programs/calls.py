@@ -61,13 +61,17 @@ class ProgramCalls:
     @contextmanager
     def started(self, arguments: Sequence[str], *, with_config: bool = True) -> Iterator[ChildProgram]:
         """Start the program; end it with the block."""
-        command = (*self._settings.command, *arguments, *(("--config", self._config) if with_config else ()))
+        is_plain = not (self._protocol.discover or self._settings.config or self._settings.secrets)
+        config = () if is_plain or not with_config else ("--config", self._config)
+        command = (*self._settings.command, *arguments, *config)
         with running(command, self._variables, self._folder, self._settings.run, self._log, self._hidden) as program:
             yield program
 
     def require_configuration(self) -> None:
         """Raise SourceInvalid for a configuration that the program describes otherwise, or does not accept."""
         name = self._settings.name
+        if not self._protocol.describe:
+            return
         try:
             schema = self._protocol.schema(end_of(self._printed(self._protocol.describe, with_config=False)) or b"")
             properties = schema.get("properties", {})
@@ -93,12 +97,14 @@ class ProgramCalls:
 
         Yields meanwhile, so that a sync can be stopped. Raises SourceUnavailable or SourceInvalid.
         """
-        if (output := (yield from self._printed(self._protocol.discover))) is None:
+        name, discover = self._settings.name, self._protocol.discover
+        if not discover or (output := (yield from self._printed(discover))) is None:
             return None
         try:
             return self._protocol.streams(output)
         except NONSENSE:
-            raise SourceInvalid(f"{self._settings.name}: prints no catalog; check its command and `protocol`") from None
+            problem = f"prints no catalog when it is asked by {' '.join(discover)}"
+            raise SourceInvalid(f"{name}: {problem}; if it has none, set protocol=plain") from None
 
     def _printed(
         self, arguments: Sequence[str], *, with_config: bool = True

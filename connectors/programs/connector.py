@@ -19,6 +19,7 @@ from catchment.contracts import Known, Manifest, Parse, parse_here
 from catchment.errors import SourceInvalid, SourceUnavailable, StillChanging, Vanished
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Upsert, count
 from catchment.runtime import atomic_files
+from catchment.runtime.process import kill_in_environment
 from catchment.settings import Limits, Policy, SourceSettings
 from connectors.child_program import on_one_line
 from connectors.programs.airbyte import Airbyte
@@ -59,9 +60,7 @@ class Program:
         self.folder: Path | None = None
         self.log: Callable[[str], None] = lambda _line: None
         self.parse: Parse = parse_here
-        self._protocol: MessageProtocol = (
-            Airbyte() if settings.is_airbyte else Singer(is_legacy=settings.protocol == "singer-legacy")
-        )
+        self._protocol: MessageProtocol = Airbyte() if settings.is_airbyte else Singer(settings.protocol or "singer")
         self._max_bytes = settings.policy(self.policy).limits.max_bytes
         self._records: RecordStore | None = None
 
@@ -174,8 +173,12 @@ class Program:
     def _run_folder(self) -> Iterator[ProgramCalls]:
         """Yield a private folder with the configuration of the program. It is deleted, also after a kill: by the next run."""
         with atomic_files.explained():
+            before = [*self._own_folder().glob(atomic_files.TEMPORARY)]
             folder = atomic_files.unfinished(self._own_folder() / "run")
             folder.mkdir(mode=0o700)
+        for removed in before:
+            if not removed.exists():
+                kill_in_environment("TMPDIR", str(removed))  # what a run that was killed with us had started
         try:
             yield ProgramCalls(self.configured, self._protocol, folder, self.log)
         finally:

@@ -73,7 +73,7 @@ class ProgramListing:
         self._ends: dict[str, bool] = {}
         self._is_cut: bool | None = None
         """Whether records follow on its last state: such a program was stopped, also if it says that all is well."""
-        self._unreadable = 0
+        self._lines = self._unreadable = 0
 
     def of(self, program: ChildProgram, longest: int) -> Iterator[Change]:
         """Yield the changes that the messages of a program mean. `longest`: bytes of one. Raises SourceError."""
@@ -128,8 +128,9 @@ class ProgramListing:
         self._store.drop(missing)
 
     def _take(self, program: ChildProgram, line: OutputLine, longest: int) -> None:
+        self._lines += 1
         if line.size > longest:
-            problem = f"a message of {size(line.size)}; raise limits.max_mb, and run `catchment sync NAME --deep`"
+            problem = f"line {self._lines:,}: a message of {size(line.size)}; raise limits.max_mb, and `sync --deep`"
             self._fail(program, line, ResourceExhausted(problem))
         elif not line.data.lstrip().startswith(b"{"):
             program.say(line.data.decode("utf-8", "replace"))
@@ -137,7 +138,7 @@ class ProgramListing:
             try:
                 self._follow(program, self._protocol.understood(read_json(line.data)))
             except NONSENSE:
-                problem = "a line that is no message of its protocol; see the program's documents"
+                problem = f"line {self._lines:,}: no message of its protocol; see the program's documents"
                 self._fail(program, line, ParseError(problem))
 
     def _follow(self, program: ChildProgram, message: Message | None) -> None:

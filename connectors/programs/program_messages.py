@@ -76,13 +76,13 @@ class MessageProtocol(Protocol):
     """How a program is called and understood. `state` is what `State.value` was, after `after`."""
 
     describe: tuple[str, ...]
-    """The arguments with which it prints what it can be configured with."""
+    """The arguments with which it prints what it can be configured with; empty if it cannot."""
     check: tuple[str, ...]
     """The arguments with which it checks its configuration; empty if it cannot."""
     announces: bool
     """Whether each stream begins with a `Stream`, also without records."""
     discover: tuple[str, ...]
-    """The arguments with which it prints its catalog."""
+    """The arguments with which it prints its catalog; empty if it has none."""
 
     def is_record(self, line: bytes) -> bool:
         """Return whether a program that was asked for something else prints its records instead. Raises as `understood`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -34,10 +35,10 @@ class ProgramSettings(SourceSettings):
     command: tuple[str, ...] = Field(
         title="Command", description="Full path of a program that prints Singer or Airbyte messages, and its arguments"
     )
-    protocol: Literal["singer", "singer-legacy", "airbyte"] | None = Field(
+    protocol: Literal["singer", "singer-legacy", "airbyte", "plain"] | None = Field(
         None,
         title="Protocol",
-        description="None: airbyte if the program is named source-…, or else singer; legacy: with `--properties`",
+        description="airbyte, singer, singer-legacy or plain; None: airbyte if it is named source-…, or else singer",
     )
     config: dict[str, Any] = Field({}, title="Configuration", description="What the program gets as --config")
     secrets: dict[str, SecretReference] = Field(
@@ -63,7 +64,11 @@ class ProgramSettings(SourceSettings):
             name, *arguments = shlex.split(location)
         except ValueError:
             raise BadInput("LOCATION: no command line; quote it as for a shell: 'tap-csv --verbose'") from None
-        path = expanded(Path(name)).absolute() if "/" in name else shutil.which(name, path=PATHS)
+        path = (
+            expanded(Path(name)).absolute()
+            if "/" in name
+            else shutil.which(name, path=f"{os.environ.get('PATH', '')}:{PATHS}")
+        )
         if path is None or not Path(path).is_file():
             raise BadInput(
                 f"{PurePath(name).name}: program not found; install it (`uv tool install {name}`), or give its path"

@@ -15,7 +15,7 @@ _TYPES = ("SCHEMA", "RECORD", "STATE", "ACTIVATE_VERSION", "BATCH")
 class Singer:
     """Understands the programs of Singer, and scripts that print its messages whatever their arguments are.
 
-    `is_legacy`: the program gets its catalog as `--properties`.
+    `protocol`: singer-legacy gives the catalog as `--properties`, plain neither asks for one nor gives it.
     """
 
     announces = True
@@ -23,8 +23,10 @@ class Singer:
     check: tuple[str, ...] = ()
     discover: tuple[str, ...] = ("--discover",)
 
-    def __init__(self, *, is_legacy: bool = False) -> None:
-        self._catalog = "--properties" if is_legacy else "--catalog"
+    def __init__(self, protocol: str = "singer") -> None:
+        self._catalog = "--properties" if protocol == "singer-legacy" else "--catalog"
+        if protocol == "plain":
+            self.describe = self.discover = ()
 
     def is_record(self, line: bytes) -> bool:
         return line.endswith(b"}") and read_json(line)["type"] in _TYPES

@@ -165,18 +165,19 @@ def first_documents(desk: Desk, new: NewSource, *, consented: bool = False) -> l
 
 def _first(connector: Connector) -> list[Upsert | Failure]:
     """Return some items of each container that is listed in some seconds, up to ten together."""
-    by_container: dict[str, list[Upsert | Failure]] = {}
+    by_container: dict[str, dict[str, Upsert | Failure]] = {}
     changes, ends = connector.changes(NothingKnown()), time.monotonic() + _COUNT_SECONDS
     for change in changes:
         if isinstance(change, Upsert | Failure):
-            items = by_container.setdefault(change.item.container, [])
-            items += [change] if len(items) < _FIRST else []
+            items = by_container.setdefault(change.item.container, {})
+            if len(items) < _FIRST or change.item.locator in items:
+                items[change.item.locator] = change
         elif isinstance(change, Checkpoint) and by_container and time.monotonic() > ends:
             break
     if isinstance(changes, Generator):
         changes.close()
     each = max(1, _FIRST // max(1, len(by_container)))
-    return [item for items in by_container.values() for item in items[:each]][:_FIRST]
+    return [item for items in by_container.values() for item in [*items.values()][:each]][:_FIRST]
 
 
 def _first_document(connector: Connector, pool: ParserPool, limits: Limits, change: Upsert | Failure) -> FirstDocument:

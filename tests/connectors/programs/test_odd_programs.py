@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -11,8 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
+from catchment.contracts import NothingKnown
 from catchment.errors import NoConsent, SourceError, SourceInvalid, SourceUnavailable, TryAgain
 from catchment.settings import Home
+from connectors.programs import Program
+from connectors.programs.settings import ProgramSettings
+from tests.connectors.programs.scripts import write_records, write_script
 from tests.connectors.programs.taps import SCHEMA, Taps, record, texts
 from tests.waiting import until
 
@@ -259,3 +265,45 @@ def test_deleted_records_and_streams_are_not_kept(tap: Taps) -> None:
     prints(record(2), record(1, "logs"), record(2, "logs"), state, streams=("texts", "logs"))
     tap.sync()
     assert kept() == tap.documents().keys() == {"texts/2", "logs/1", "logs/2"}
+
+
+def test_next_run_ends_what_a_run_killed_with_us_had_started(tmp_path: Path) -> None:
+    write_script(
+        tmp_path,
+        "import subprocess, sys, time\nsubprocess.Popen(['sleep', '77'], start_new_session=True)\ntime.sleep(77)",
+    )
+    code = f"""
+from pathlib import Path
+from catchment.contracts import NothingKnown
+from connectors.programs import Program
+from connectors.programs.settings import ProgramSettings
+made = Program(ProgramSettings(command=({str(tmp_path / "tap.py")!r},)))
+made.folder = Path({str(tmp_path / "kept")!r})
+for _ in made.changes(NothingKnown()):
+    print("listing", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as ours:
+        assert ours.stdout is not None
+        for _ in range(3):
+            ours.stdout.readline()
+        ours.kill()
+    folder = str(tmp_path / "kept")
+
+    def left() -> list[int]:
+        return [each.pid for each in psutil.process_iter() if folder in _environment(each).get("TMPDIR", "")]
+
+    assert left()
+    write_script(tmp_path)
+    write_records(tmp_path, {"a": "one"})
+    made = Program(ProgramSettings(command=(str(tmp_path / "tap.py"),)))
+    made.folder = Path(folder)
+    list(made.changes(NothingKnown()))
+    made.close()
+    assert until(left, lambda pids: not pids) == []
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}

@@ -141,6 +141,25 @@ def test_old_program_gets_its_catalog_as_properties(singer: Path, ledger: Memory
     assert ledger.sync(program(singer, protocol="singer-legacy")).new == {"old/1", "old/2"}
 
 
+def test_plain_program_is_called_as_it_is(tmp_path: Path, ledger: MemoryLedger) -> None:
+    write_script(tmp_path, _PLAIN)
+    with pytest.raises(SourceUnavailable, match="no option --discover"):
+        ledger.sync(program(tmp_path))
+    made = program(tmp_path, protocol="plain")
+    assert made.probe() == "tap.py: prints records"
+    assert ledger.sync(made).new == {"r/1"}
+    assert ledger.sync(program(tmp_path, protocol="plain", config={"a": 1})).item_changes == []
+
+
+_PLAIN = """
+import sys
+if len(sys.argv) > 1 and sys.argv[1] != "--config":
+    sys.exit(f"no option {sys.argv[1]}")
+print('{"type": "SCHEMA", "stream": "r", "schema": {}, "key_properties": ["id"]}')
+print('{"type": "RECORD", "stream": "r", "record": {"id": 1}}')
+"""
+
+
 def test_cursor_of_the_settings_reads_only_new_records(singer: Path, ledger: MemoryLedger) -> None:
     write_streams(singer, rows={"key": ["id"], "records": _FRUIT})
     made = program(singer, fields={"rows": {"cursor": "at"}})
@@ -233,8 +252,8 @@ def test_unreadable_lines_fail_alone_and_delete_nothing(tmp_path: Path, ledger: 
     write_records(tmp_path, {"a": "one", "c": "{no board", "d": "x" * 20_000, "e": "five"})
     report = ledger.sync(made)
     assert {str(error).partition(";")[0] for error in report.failed.values()} == {
-        "a line that is no message of its protocol",
-        "a message of 20.1 KB",
+        "line 3: no message of its protocol",
+        "line 4: a message of 20.1 KB",
     }
     assert set(texts(ledger)) >= {"texts/a", "texts/b", "texts/e"}
     write_records(tmp_path, {"a": "one", "e": "five"})
