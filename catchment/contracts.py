@@ -311,6 +311,13 @@ class Keeping(Protocol):
 
 
 @runtime_checkable
+class Stocking(Keeping, Protocol):
+    """A connector that keeps all its items in its folder: what it listed before a failure is read at once."""
+
+    keeps_items: ClassVar[bool]
+
+
+@runtime_checkable
 class Mirrored(Keeping, Protocol):
     """A connector with files made by other programs. `shell` runs them, can be replaced, and is not pickled."""
 

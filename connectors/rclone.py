@@ -6,7 +6,7 @@ import hashlib
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
@@ -21,6 +21,7 @@ from catchment.errors import (
     BadInput,
     FetchFailed,
     LoginFailed,
+    ParseError,
     RateLimited,
     Skipped,
     SkipReason,
@@ -186,6 +187,8 @@ class RcloneRemote(Listing):
                     data = path.read_bytes()
                     if _is_version(entry, data, path.stat().st_mtime):
                         contents[name] = data
+        if "\ufffd" in entries[0].name and entries[0].name not in contents:
+            raise ParseError("its name is not UTF-8, so that rclone cannot read it; rename it")
         if problem and entries[0].name not in contents:
             self.probe()  # It concerns more than this file if the folder cannot be listed.
             raise FetchFailed(f"rclone: {problem}; see the log of its sync")
@@ -213,16 +216,26 @@ class RcloneRemote(Listing):
 
     def _rows(self, *words: str, names: Collection[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield what `lsjson` prints: `[`, an object in each line, and `]`."""
-        line = b""
-        with self._rclone("lsjson", *words, self.configured.remote, names=names) as (child, _):
+        line, unread = b"", list[str]()
+
+        def heard(text: str) -> None:
+            if "undecryptable" in text:
+                unread.append(text)
+            self.log(text)
+
+        with self._rclone("lsjson", *words, self.configured.remote, names=names, log=heard) as (child, _):
             for each in child.lines(_LONGEST_LINE):
                 if each is not None and (line := each.data.rstrip(b",")) not in (b"[", b"]"):
                     yield _json(line)
             if line != b"]":
                 raise SourceUnavailable(_UNREADABLE)
+        if unread:  # rclone leaves these files out, and says that all is well
+            raise SourceUnavailable(f"{self.limits().host}: has names that cannot be decrypted; correct its password")
 
     @contextmanager
-    def _rclone(self, *words: str, names: Collection[str] = ()) -> Iterator[tuple[ChildProgram, Path]]:
+    def _rclone(
+        self, *words: str, names: Collection[str] = (), log: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[ChildProgram, Path]]:
         """Run rclone in a private folder; of the remote, only on the files of these names if there are any."""
         settings = self.configured
         secret = {} if settings.password is None else {"RCLONE_CONFIG_PASS": resolve(settings.password)}
@@ -233,7 +246,9 @@ class RcloneRemote(Listing):
             if names:
                 Path(name, _NAMES).write_text("".join(f"{each}\n" for each in names), encoding="utf-8")
                 words = (*words, f"--files-from-raw={_NAMES}")
-            with running([program, *words, *_FLAGS, *_PATIENCE], secret, Path(name), settings.run, self.log) as child:
+            with running(
+                [program, *words, *_FLAGS, *_PATIENCE], secret, Path(name), settings.run, log or self.log
+            ) as child:
                 try:
                     yield child, Path(name)
                 except SourceUnavailable as error:

@@ -98,7 +98,12 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     giving_way = asyncio.create_task(_giving_way(opened)) if sync.backfill is not None else None
     try:
         async with showing_progress(opened):
-            await _listed(opened, deep)
+            try:
+                await _listed(opened, deep)
+            except Exception as error:
+                if sync.keeps_items and isinstance(cause(error), SourceError):
+                    await work_through(opened)
+                raise
             await work_through(opened)
             await _failing_items(opened)
     finally:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from catchment.content.cache import Cache
 from catchment.content.parsing import CODE
 from catchment.content.redaction import redact
-from catchment.contracts import Connector, Paced, Unhurried
+from catchment.contracts import Connector, Paced, Stocking, Unhurried
 from catchment.errors import (
     CatchmentError,
     LedgerUnavailable,
@@ -241,6 +241,11 @@ class SourceSync:
     def sinks_to_supply(self) -> list[str]:
         """Return the sinks that have something to receive."""
         return self._ledger.outbox.due()
+
+    @property
+    def keeps_items(self) -> bool:
+        """Whether what was listed can be read although the listing failed."""
+        return isinstance(self._bench.connector, Stocking)
 
     def background_flows(self) -> list[str]:
         """Return the flows that have work after this sync: `embed` for passages it added, `recognize` for pages that wait."""

@@ -54,6 +54,7 @@ class Program:
     settings: ClassVar[type[SourceSettings]] = ProgramSettings
     policy: ClassVar[Policy] = Policy(limits=Limits(max_mb=10))
     fetch_in_parser: ClassVar[bool] = False
+    keeps_items: ClassVar[bool] = True
 
     def __init__(self, settings: ProgramSettings) -> None:
         self.configured = settings

@@ -80,11 +80,22 @@ def test_only_a_command_chooses_what_runs(person: Person, tmp_path: Path) -> Non
         prefect.patch(f"/deployments/{made['id']}", json={"parameters": other}).raise_for_status()
         # Refused if the worker has put the deployment right meanwhile.
         assert end({}) in ("Skipped", "Refused")
-        logs = prefect.post("/logs/filter", json={"limit": 200}).json()
+        lines = until(
+            lambda: {
+                each["message"]
+                for each in prefect.post("/logs/filter", json={"limit": 200}).json()
+                if "starts; key" in each["message"]
+            }
+        )
     assert not Path(f"{evil}.ran").exists()
-    [line] = {each["message"] for each in logs if "starts; key" in each["message"]}
-    assert line == "tap.py: starts; key «GitHub token»"
+    assert lines == {"tap.py: starts; key «GitHub token»"}
     person("sources", "set", "birds", "config.place=here").ok()
     person("sync", "birds", "--wait").refused(5, "catchment consent give birds")
     person("consent", "give", "birds").ok()
     person("sync", "birds", "--wait").ok()
+    # What a program printed before it failed is in the library.
+    (tmp_path / "failing").mkdir()
+    failing = str(write_script(tmp_path / "failing", f"{_TAP.replace('zyxweir', 'zyxferry')}\nsys.exit(1)"))
+    person("add", "program", failing, "--name", "half", "--consent").ok()
+    assert person("sync", "half", "--wait").code != 0
+    assert person.hits("zyxferry", "half")

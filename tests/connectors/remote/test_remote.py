@@ -268,3 +268,23 @@ def test_last_output_of_a_program_is_not_lost(tmp_path: Path, monkeypatch: pytes
             ["sh", "-c", f"sleep 0.00{number % 10}; echo {number}"], {}, tmp_path, ProgramLimits(), print
         ) as child:
             assert [line.data for line in child.lines(100) if line] == [b"%d" % number]
+
+
+def test_names_that_cannot_be_decrypted_delete_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: MemoryLedger
+) -> None:
+    secret, other = (
+        subprocess.run([RCLONE, "obscure", words], capture_output=True, text=True, check=True).stdout.strip()
+        for words in ("a first password", "a second password")
+    )
+    vault = {"type": "crypt", "remote": str(tmp_path / "base"), "password": secret}
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "weir.md").write_text("# Weir")
+    configuration = configure(monkeypatch, tmp_path / "person", vault=vault)
+    command = [RCLONE, "--config", str(configuration), "copy", str(tmp_path / "plain"), "vault:"]
+    subprocess.run(command, check=True)
+    assert ledger.sync(remote("vault:")).new == {"weir.md"}
+    configure(monkeypatch, tmp_path / "person", vault={**vault, "password": other})
+    with pytest.raises(SourceUnavailable, match="names that cannot be decrypted; correct its password"):
+        ledger.sync(remote("vault:"))
+    assert set(ledger.present()) == {"weir.md"}
