@@ -13,6 +13,7 @@ from catchment.errors import (
     BadInput,
     FetchFailed,
     LoginFailed,
+    ParseError,
     SkipReason,
     SourceInvalid,
     SourceUnavailable,
@@ -143,7 +144,7 @@ def test_names_that_are_not_utf8_fail_alone(box: Path, ledger: MemoryLedger) -> 
     (box / os.fsdecode(b"bad\xff.md")).write_text("bad")
     report = ledger.sync(remote())
     assert report.fetched == {"good.md"}
-    assert [type(error) for error in report.failed.values()] == [StillChanging]
+    assert [type(error) for error in report.failed.values()] == [ParseError]
 
 
 def test_files_are_selected_by_patterns_and_size(box: Path, ledger: MemoryLedger) -> None:
