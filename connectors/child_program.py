@@ -25,6 +25,8 @@ from connectors.github.git.git import KILLED_WITH_PARENT, end
 
 PATHS = f"{Path.home()}/.local/bin:/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 """Where programs are looked for, and their PATH: not that of this process, which differs between terminal and service."""
+LOGGED = "│ "
+"""Marks lines of a log that a program wrote."""
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 60.0
 _PIECE = 1 << 16
@@ -141,9 +143,9 @@ class ChildProgram:
             self._last_lines.append(words)
         self._log_lines += 1
         if self._log_lines <= _MOST_LOG_LINES:
-            self._log(f"{self.name}: {mask(words)[:_MOST_LOG_CHARACTERS]}")
+            self._log(f"{LOGGED}{self.name}: {mask(words)[:_MOST_LOG_CHARACTERS]}")
         elif self._log_lines == _MOST_LOG_LINES + 1:
-            self._log(f"{self.name}: more lines are not logged")
+            self._log(f"{LOGGED}{self.name}: more lines are not logged")
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield its output, and None after half a second without any. Its errors go to the log."""

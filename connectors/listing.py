@@ -114,13 +114,13 @@ class Listing:
         """
         raise NotImplementedError
 
-    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes]:
-        """Return the contents by name that one request can read, without those gone or changed. In place of `read`."""
+    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes | None]:
+        """Return the contents by name that one request can read; None for one that has changed. In place of `read`."""
         raise NotImplementedError
 
     def read(self, entry: Entry) -> bytes:
         """Return the content of an entry, and read the expected next ones ahead with `read_several`."""
-        ahead: dict[str, bytes] = self._local.__dict__.setdefault("ahead", {})
+        ahead: dict[str, bytes | None] = self._local.__dict__.setdefault("ahead", {})
         if entry.name not in ahead:
             names = self._local.__dict__.get("expected", [])
             after = names[names.index(entry.name) + 1 :][: self.several - 1] if entry.name in names else []
@@ -130,9 +130,9 @@ class Listing:
                 ahead.update(self.read_several(entries))
             except ItemError:  # of any of them
                 ahead.update(self.read_several([entry]))
-        if entry.name not in ahead:
+        if (content := ahead.pop(entry.name, None)) is None:
             raise StillChanging("gone or changed since it was listed; the next sync checks")
-        return ahead.pop(entry.name)
+        return content
 
     def probe(self) -> str:
         return count(len(self._list()), "entry", "entries")

@@ -55,7 +55,7 @@ _UNREADABLE = "rclone: its listing cannot be understood; update rclone"
 _REFUSED = r"(?i)\b40[13]\b|unauthori[sz]ed|access ?denied|unable to authenticate|invalid_grant|token expired"
 _ERRORS: tuple[tuple[str, type[SourceError], str], ...] = (
     ("find section in config", SourceInvalid, "not in rclone's configuration; run `rclone config`, or correct it"),
-    ("decrypt configuration", LoginFailed, "rclone's configuration is encrypted; set `password`"),
+    ("decrypt configuration", LoginFailed, "rclone's configuration is encrypted; set `password`, or correct it"),
     (r"(?i)\b429\b|too ?many ?requests|rate ?limit|slow ?down", RateLimited, ""),
     ("directory not found|NoSuchBucket", SourceUnavailable, "folder not found; restore it, or correct `remote`"),
     ("is a file not a directory", SourceInvalid, "is a file; name its folder, and set `include`"),
@@ -164,13 +164,13 @@ class RcloneRemote(Listing):
         if unhashed and hashes and self.before is not None:
             yield from self._listed_files(hashes, unhashed)
 
-    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes]:
+    def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes | None]:
         """Copy files into a private folder, as many as fit, and return those in the listed version."""
         limit = self.configured.policy(self.policy).limits.max_bytes
         ends = accumulate(limit if entry.size is None else entry.size for entry in entries)
         chosen = [entries[0], *(entry for entry, end in zip(entries, ends, strict=True) if end <= _BYTES_AT_ONCE)]
         names = {entry.name: entry for entry in chosen if _is_plain(entry.name)}
-        contents: dict[str, bytes] = {}
+        contents: dict[str, bytes | None] = {}
         if not names:
             return {}
         flags = ("--log-level=ERROR", "--ignore-checksum", f"--max-transfer={_BYTES_AT_ONCE + limit}B")
@@ -185,13 +185,12 @@ class RcloneRemote(Listing):
                     if path.stat().st_size > limit:
                         raise Skipped(SkipReason.TOO_LARGE)
                     data = path.read_bytes()
-                    if _is_version(entry, data, path.stat().st_mtime):
-                        contents[name] = data
+                    contents[name] = data if _is_version(entry, data, path.stat().st_mtime) else None
         if "\ufffd" in entries[0].name and entries[0].name not in contents:
             raise ParseError("its name is not UTF-8, so that rclone cannot read it; rename it")
         if problem and entries[0].name not in contents:
             self.probe()  # It concerns more than this file if the folder cannot be listed.
-            raise FetchFailed(f"rclone: {problem}; see the log of its sync")
+            raise FetchFailed(f"rclone: {problem}; see its log")
         return contents
 
     def _hashing(self) -> tuple[list[str], Mapping[str, Any]]:

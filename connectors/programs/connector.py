@@ -89,7 +89,10 @@ class Program:
             catalog = end_of(run.catalog())
         if catalog is None:
             return f"{self.configured.name}: prints records"
-        return f"{self.configured.name}: {len(self._selected(catalog))} of {count(len(catalog), 'stream')}"
+        selected = self._selected(catalog)
+        adding = count(sum(not stream.is_full for stream in selected.values()), "only adds", "only add")
+        more = "" if adding.startswith("0") else f", of which {adding}"
+        return f"{self.configured.name}: {len(selected)} of {count(len(catalog), 'stream')}{more}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         yield Root({"": self.kind})

@@ -71,8 +71,10 @@ def content_of(record: Mapping[str, Any], stream: str, key: str, fields: StreamF
         if name not in fields.leave_out and value not in (None, "", [], {})
     }
     title = _first(rest, fields.title, _TITLES, lambda value: isinstance(value, str | int))
-    moment = _first(rest, fields.modified, (*_MODIFIED, *_CREATED), time_in)
+    # Also if its field is left out: then it alone makes no change.
+    moment = _first(record, fields.modified, (*_MODIFIED, *_CREATED), time_in)
     address = _first(rest, fields.address, _ADDRESSES, _is_address)
+    words = " ".join(str(value_at(rest, title.split("."))).split())[:_LONGEST_TITLE] if title else ""
     texts = {name: value for name in _text_names(rest, fields, title) if isinstance(value := _pop(rest, name), str)}
     used = {title, address} - {None}
     properties = {name: value for name, value in rest.items() if name not in used}
@@ -86,7 +88,6 @@ def content_of(record: Mapping[str, Any], stream: str, key: str, fields: StreamF
         # So that a search finds it by its words.
         lines += [f"- {name}: {_words(value)}" for name, value in head.items()]
     lines += _fenced(further)
-    words = " ".join(str(value_at(rest, title.split("."))).split())[:_LONGEST_TITLE] if title else ""
     metadata = {"stream": stream, **({"url": value_at(rest, address.split("."))} if address else {})}
     modified = time_in(value_at(record, moment.split("."))) if moment else None
     # With NUL, a text is no text.

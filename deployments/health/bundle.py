@@ -28,6 +28,7 @@ from catchment.runtime.home import Home
 from catchment.telemetry.exposition import prometheus
 from catchment.telemetry.incidents import Condition, ReasonCode
 from catchment.views.telemetry.gauges import current
+from connectors.child_program import LOGGED
 from deployments.health import checks, doctor
 from deployments.sources.sources_file import SourcesFile
 
@@ -97,7 +98,8 @@ def contents(home: Home) -> dict[str, str]:
     files["health.json"] = _json([asdict(finding) for finding in findings])
     for log in sorted(home.logs.glob("*.log")):
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
-        files[f"logs/{log.name}"] = "\n".join(lines)
+        # What programs of sources write may name anything.
+        files[f"logs/{log.name}"] = "\n".join(line for line in lines if LOGGED not in line)
     mask = Mask(names)
     return {name: text if name == "versions.txt" else mask(text) for name, text in files.items()}
 

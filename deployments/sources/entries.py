@@ -62,14 +62,18 @@ def revise(entry: SourceEntry, options: Mapping[str, Any], timing: Timing) -> So
 
 
 def typed(model: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """Validate settings. For a list, a single text stands for one element and an empty text for none.
+    """Validate settings. For a list, a single text stands for one element and an empty text for none; None for the default.
 
     Raises BadInput with the name of the setting, and a similar name if it is unknown.
     """
     lists = [name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple]
     single = {name: (text,) if text else () for name in lists if isinstance(text := values.get(name), str)}
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+    present = {
+        name: value for name, value in {**values, **single}.items() if value is not None or defaults.get(name) is None
+    }
     try:
-        return model.model_validate({**values, **single})
+        return model.model_validate(present)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])

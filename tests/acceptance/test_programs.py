@@ -88,7 +88,7 @@ def test_only_a_command_chooses_what_runs(person: Person, tmp_path: Path) -> Non
             }
         )
     assert not Path(f"{evil}.ran").exists()
-    assert lines == {"tap.py: starts; key «GitHub token»"}
+    assert lines == {"│ tap.py: starts; key «GitHub token»"}
     person("sources", "set", "birds", "config.place=here").ok()
     person("sync", "birds", "--wait").refused(5, "catchment consent give birds")
     person("consent", "give", "birds").ok()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -205,3 +205,25 @@ def test_base_has_the_protocols_that_the_engine_looks_for() -> None:
     assert connector.probe() == "1 entry"
     connector.entered = [Entry(str(number), b"") for number in range(1_200)]
     assert connector.probe() == "1,200 entries"
+
+
+def test_entry_that_changed_in_a_batch_is_not_asked_for_again() -> None:
+    class Changing(Listing):
+        calls = 0
+
+        def entries(self) -> Iterator[Entry]:
+            for name in ("a", "b", "c"):
+                yield Entry(name, version="1")
+
+        def read_several(self, entries: Sequence[Entry]) -> Mapping[str, bytes | None]:
+            self.calls += 1
+            return {entry.name: b"content" if entry.name == "c" else None for entry in entries}
+
+    made = Changing(SourceSettings())
+    items = [entry.item for entry in made._list().values()]
+    made.expect(items)
+    for item in items[:2]:
+        with pytest.raises(StillChanging):
+            made.fetch(item)
+    assert made.fetch(items[2]).data == b"content"
+    assert made.calls == 1

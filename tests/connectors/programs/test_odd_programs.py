@@ -104,7 +104,7 @@ def test_log_has_neither_control_characters_nor_secrets(
     ]
     tap.prints(*texts(1), code=f"sys.stderr.buffer.write({chr(10).join(words).encode()!r})")
     tap.sync()
-    assert tap.log == [f"tap.py: {words}" for words in ("red", "a b c", "key=«secret» end", "url?key=«secret» end")]
+    assert tap.log == [f"│ tap.py: {words}" for words in ("red", "a b c", "key=«secret» end", "url?key=«secret» end")]
 
 
 def test_program_that_is_replaced_removed_or_locked_is_named(tap: Taps) -> None:

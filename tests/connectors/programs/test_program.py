@@ -91,6 +91,16 @@ def test_settings_decide_about_the_fields(tmp_path: Path, ledger: MemoryLedger) 
     assert "labels" not in content.data.decode()
 
 
+def test_title_may_be_a_text_too_and_a_date_left_out(tmp_path: Path, ledger: MemoryLedger) -> None:
+    write_script(tmp_path, f"import json\nprint({json.dumps(json.dumps(_RECORD))})")
+    fields = {"issues": {"key": ["number"], "texts": ["title", "body"], "leave_out": ["updated_at"]}}
+    ledger.sync(program(tmp_path, fields=fields))
+    content = ledger.rows["issues/7"].content
+    assert content is not None and content.title == "Leaking roof"
+    assert "## Title\n\nLeaking roof" in content.data.decode()
+    assert content.modified is not None and content.modified.isoformat() == "2026-03-02T10:00:00+00:00"
+
+
 def test_full_stream_is_compared_and_an_incremental_one_only_adds(singer: Path, ledger: MemoryLedger) -> None:
     streams = {"full": {"key": ["id"], "records": _FRUIT}, "added": {"key": ["id"], "cursor": "at", "records": _FRUIT}}
     write_streams(singer, **streams)
@@ -219,8 +229,8 @@ def test_airbyte_program_is_checked_and_read(airbyte: Path, ledger: MemoryLedger
         program(airbyte, protocol="airbyte", config={"place": "nowhere"}).probe()
     made = program(airbyte, protocol="airbyte", config={"place": "here"})
     made.log = lines.append
-    assert made.probe() == "tap.py: 2 of 2 streams"
-    assert "tap.py: config is read" in lines
+    assert made.probe() == "tap.py: 2 of 2 streams, of which 1 only adds"
+    assert "│ tap.py: config is read" in lines
     assert len(ledger.sync(made).new) == 4
     write_streams(
         airbyte, full={"key": ["id"], "records": []}, added={"key": ["id"], "cursor": "at", "records": _FRUIT[1:]}

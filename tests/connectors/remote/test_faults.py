@@ -104,7 +104,7 @@ def test_rate_limit_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_error_of_the_server_is_reported(status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(status) as port:
         configure(monkeypatch, tmp_path, box=settings_of("webdav", port))
-        with pytest.raises(SourceUnavailable, match=rf"{status}.*; see the log"):
+        with pytest.raises(SourceUnavailable, match=rf"{status}.*; correct it, or see its log"):
             remote().probe()
 
 

@@ -234,7 +234,7 @@ def test_file_of_unknown_size_is_read_by_its_time(script: Path, ledger: MemoryLe
 def test_failed_copy_concerns_the_file_if_the_folder_can_be_listed(script: Path, ledger: MemoryLedger) -> None:
     play(script, printed('{"Path":"a.md","Size":1}'), copies="echo 'ERROR : it is locked' >&2; exit 1")
     (error,) = ledger.sync(remote()).failed.values()
-    assert (type(error), str(error)) == (FetchFailed, "rclone: ERROR : it is locked; see the log of its sync")
+    assert (type(error), str(error)) == (FetchFailed, "rclone: ERROR : it is locked; see its log")
 
 
 def test_limits_of_a_run_end_it(script: Path) -> None:
