@@ -83,6 +83,7 @@ bench: setup     ## speed and memory beside a bare loop and pdftotext, what sear
 	$(BIN)/python -m benchmarks.github_files
 	$(BIN)/python -m benchmarks.github_api
 	$(BIN)/python -m benchmarks.web $(ARGS)
+	$(BIN)/python -m benchmarks.programs $(ARGS)
 	$(BIN)/python -m benchmarks.telemetry $(ARGS)
 	$(BIN)/python -m benchmarks.alarms
 	$(BIN)/python -m benchmarks.rollups 60
