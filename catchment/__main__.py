@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from catchment.runtime.installation import clash
@@ -14,6 +15,8 @@ def main() -> int:
         return 1
     from console.main import main as run
 
+    # The processes that this one starts would import modules of the current folder before ours.
+    os.environ["PYTHONSAFEPATH"] = "1"
     return run()
 
 

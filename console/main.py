@@ -182,8 +182,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Imports create many objects and no garbage; collecting costs a fifth of a quick command.
         gc.set_threshold(50_000, *gc.get_threshold()[1:])
         atexit.register(gc.freeze)
-        # Parser processes would import modules of the current folder before ours.
-        os.environ["PYTHONSAFEPATH"] = "1"
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens, debug = _take_debug(tokens)
     render.print_lines("--ndjson" in tokens)
