@@ -111,6 +111,7 @@ def run(home: Path, *arguments: str) -> Result:
     threshold = gc.get_threshold()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CATCHMENT_HOME", str(home))
+        patch.setenv("PYTHONSAFEPATH", "1")  # as the command sets it; taken back afterwards
         for name in ("CATCHMENT_DATABASE_URL", "CATCHMENT_GITHUB_CLIENT", "COLUMNS", "FORCE_COLOR"):
             patch.delenv(name, raising=False)
         for name, stream in (("stdin", io.StringIO()), ("stdout", out), ("stderr", err)):
