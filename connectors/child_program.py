@@ -1,4 +1,4 @@
-"""Programs of others, run for a connector within limits. Only what they print is used, as bytes."""
+"""Programs of others, run for a connector within limits. Only their output is used, as bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PATH = re.compile(r"(?<![\w:/])/(?:[^\s/'\"]+/)+")
 
 
 class ProgramLimits(Strict, title="Limits of the program"):
-    """What one run of a program may take. It is killed at a limit."""
+    """Limits of one run of a program. It is killed at a limit."""
 
     hours: Annotated[float, Field(gt=0, le=168, title="Hours", description="Hours that a run may take")] = 12
     silent_minutes: Annotated[
@@ -148,7 +148,7 @@ class ChildProgram:
             self._log(f"{LOGGED}{self.name}: more lines are not logged")
 
     def _pieces(self) -> Iterator[bytes | None]:
-        """Yield its output, and None after half a second without any. Its errors go to the log."""
+        """Yield its output, and None after half a second without any. Its errors become lines of the log."""
         assert self._process.stdout is not None and self._process.stderr is not None
         output, heard = self._process.stdout, time.monotonic()
         looked = heard
@@ -156,7 +156,7 @@ class ChildProgram:
             ready.register(output, selectors.EVENT_READ)
             ready.register(self._process.stderr, selectors.EVENT_READ)
             while ready.get_map():
-                # Asked first: all that it printed before its end is ready then.
+                # Before the output: all that it printed before its end is ready then.
                 has_ended = self._process.poll() is not None
                 events = ready.select(0 if has_ended else _LOOK_SECONDS)
                 if (now := time.monotonic()) - looked >= _LOOK_SECONDS:
@@ -239,7 +239,7 @@ def running(
 
 
 def on_one_line(text: str) -> str:
-    """Return what a program told without control characters, as one line."""
+    """Return a program's words as one line, without control characters."""
     text = _COLOUR.sub(" ", text)
     shown = text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
     return " ".join(shown.split())

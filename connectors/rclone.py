@@ -61,7 +61,7 @@ _ERRORS: tuple[tuple[str, type[SourceError], str], ...] = (
     ("is a file not a directory", SourceInvalid, "is a file; name its folder, and set `include`"),
     (_REFUSED, LoginFailed, "login refused; renew it with `rclone config`"),
 )
-"""What the last line of rclone's log tells, in the order in which it is looked for."""
+"""Errors by the last line of rclone's log; the first match counts."""
 
 
 class RemoteSettings(SourceSettings):
@@ -122,7 +122,7 @@ class RcloneRemote(Listing):
         """Take a line of rclone's log. The engine replaces it."""
 
     def limits(self) -> HostLimits:
-        # A run may copy many files: its length tells nothing of the host.
+        # A run may copy many files: its length is no sign of a slow host.
         return HostLimits(f"rclone {self.configured.remote.partition(':')[0]}", slow=600)
 
     def scopes(self) -> Mapping[str, str]:
@@ -146,7 +146,7 @@ class RcloneRemote(Listing):
         return next(filter(None, (self._layer.why_not(step, folder=step != path) for step in steps)), None)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the files. A storage that reads a file to hash it is asked for the hashes of new and changed files only."""
+        """Yield the files. Of a storage that reads a file to hash it, only new and changed files are hashed."""
         hashes, features = self._hashing()
         entry, unhashed = None, list[str]()
         for entry in self._listed_files([] if features.get("SlowHash") else hashes):
@@ -159,7 +159,7 @@ class RcloneRemote(Listing):
                 unhashed.append(entry.name)
                 yield entry
         if entry is None and self.before and features.get("BucketBased"):
-            # It has no folders, so that one that is gone looks empty.
+            # It has no folders, so that a missing one looks empty.
             raise SourceUnavailable(f"{self.limits().host}: lists nothing; restore it, or correct `remote`")
         if unhashed and hashes and self.before is not None:
             yield from self._listed_files(hashes, unhashed)
@@ -214,7 +214,7 @@ class RcloneRemote(Listing):
                 yield Entry(path, None, str(size), identity, modified=modified, size=None if size < 0 else size)
 
     def _rows(self, *words: str, names: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield what `lsjson` prints: `[`, an object in each line, and `]`."""
+        """Yield the output of `lsjson`: `[`, an object in each line, and `]`."""
         line, unread = b"", list[str]()
 
         def heard(text: str) -> None:
@@ -228,7 +228,7 @@ class RcloneRemote(Listing):
                     yield _json(line)
             if line != b"]":
                 raise SourceUnavailable(_UNREADABLE)
-        if unread:  # rclone leaves these files out, and says that all is well
+        if unread:  # rclone leaves these files out without an error
             raise SourceUnavailable(f"{self.limits().host}: has names that cannot be decrypted; correct its password")
 
     @contextmanager
@@ -254,7 +254,7 @@ class RcloneRemote(Listing):
                     raise self._error(child.reason) or error from None
 
     def _error(self, reason: str) -> SourceError | None:
-        """Return the error that the last line of rclone's log tells, if it is a known one."""
+        """Return the error in the last line of rclone's log, if it is a known one."""
         host = self.limits().host
         for pattern, error, problem in _ERRORS:
             if re.search(pattern, reason):

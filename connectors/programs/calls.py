@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _MOST_CATALOG = 64_000_000
 MOST_TOLD = 300
-"""Characters of what a program told, in an error message."""
+"""Characters of a program's words in an error message."""
 _LEAST_HIDDEN = 6
 """Characters of a line of a secret that is hidden alone."""
 
@@ -93,7 +93,7 @@ class ProgramCalls:
             end_of(self._printed(self._protocol.check))
 
     def catalog(self) -> Generator[Checkpoint, None, Mapping[str, Stream] | None]:
-        """Return the streams of the program; None if it prints its records when it is asked for them.
+        """Return the streams of the program; None if it prints its records instead.
 
         Yields meanwhile, so that a sync can be stopped. Raises SourceUnavailable or SourceInvalid.
         """
@@ -109,7 +109,7 @@ class ProgramCalls:
     def _printed(
         self, arguments: Sequence[str], *, with_config: bool = True
     ) -> Generator[Checkpoint, None, bytes | None]:
-        """Return what the program prints; None if it prints records instead."""
+        """Return the output of the program; None if it prints records instead."""
         output = bytearray()
         with self.started(arguments, with_config=with_config) as program:
             for line in program.lines(_MOST_CATALOG):
@@ -132,7 +132,7 @@ class ProgramCalls:
 
 
 def end_of(steps: Generator[Any, None, T]) -> T:
-    """Return what a generator returns at its end."""
+    """Return the result of a generator, at its end."""
     while True:
         try:
             next(steps)

@@ -138,7 +138,7 @@ class Program:
         return digest(as_json({name: each.model_dump() for name, each in self.configured.fields.items()}))
 
     def _with_other_fields(self, known: Known) -> Iterator[Change]:
-        """List the kept records whose documents differ, because the settings of their fields changed."""
+        """List the kept records with other documents since the settings of their fields changed."""
         for stream, rows in groupby(self._store(), lambda row: row[1]):
             fields = self.configured.fields.get(stream, StreamFields())
             before = known.within(container_of(stream))

@@ -42,7 +42,7 @@ _LATEST_SECONDS = 1e11
 
 
 class StreamFields(Strict, title="Fields"):
-    """Which fields of a stream are what. Those that are not set are guessed. A dot leads into a field: `user.login`."""
+    """The fields of a stream by their use. Without a setting they are guessed. A dot leads into a field: `user.login`."""
 
     key: tuple[str, ...] = Field((), title="Key", description="Fields that together identify a record")
     title: str | None = Field(None, title="Title", description="Field with the title")

@@ -72,7 +72,7 @@ class ProgramListing:
         self._begun: set[str] = set()
         self._ends: dict[str, bool] = {}
         self._is_cut: bool | None = None
-        """Whether records follow on its last state: such a program was stopped, also if it says that all is well."""
+        """Whether records follow on its last state: such a program was stopped, also if it ended with code 0."""
         self._lines = self._unreadable = 0
 
     def of(self, program: ChildProgram, longest: int) -> Iterator[Change]:
@@ -82,7 +82,7 @@ class ProgramListing:
                 if line is not None:
                     self._take(program, line, longest)
                 is_full = len(self._changes) >= _PER_CHECKPOINT or self._bytes >= _BYTES_PER_CHECKPOINT
-                # Also while it prints nothing: between two changes, a sync can be stopped.
+                # Also while it is silent: between two changes, a sync can be stopped.
                 if line is None or is_full or time.monotonic() - self._stored > _SECONDS_PER_CHECKPOINT:
                     yield from self._checkpoint()
         except SourceError:
@@ -91,7 +91,7 @@ class ProgramListing:
         yield from self._checkpoint()
 
     def ended(self, catalog: Mapping[str, Stream] | None) -> Iterator[Change]:
-        """Yield the deletions after a run that ended well: records and streams that are gone or no longer selected."""
+        """Yield the deletions after a run that ended well: records and streams that are missing or no longer selected."""
         if self._catalog and self._protocol.announces and not self._begun:
             name = self._settings.name
             raise SourceInvalid(

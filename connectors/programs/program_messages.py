@@ -19,7 +19,7 @@ class Stream:
     Attributes:
         is_full: Whether the program prints all of its records each time, so that the missing ones are deleted.
         cursor: The field by which only new records are read, if it is not full; "" if the program decides.
-        entry: What the program told of it in its catalog.
+        entry: Its entry in the program's catalog.
         id: Its name in the state, if that is another one.
     """
 
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 class State(NamedTuple):
-    """The place up to which the program has read: what it gets at its next start."""
+    """The place up to which the program has read. It gets it at its next start."""
 
     value: Any
 
@@ -64,7 +64,7 @@ class StreamEnd(NamedTuple):
 
 
 NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
-"""What the reading of other data than messages raises."""
+"""The errors from reading other data as messages."""
 
 Message = Stream | Record | State | LogLine | NotAccepted | StreamEnd
 
@@ -73,10 +73,10 @@ Put = Callable[[str, Any], str]
 
 
 class MessageProtocol(Protocol):
-    """How a program is called and understood. `state` is what `State.value` was, after `after`."""
+    """The calls and the messages of a program. `state` is a result of `after`."""
 
     describe: tuple[str, ...]
-    """The arguments with which it prints what it can be configured with; empty if it cannot."""
+    """The arguments with which it describes its configuration; empty if it cannot."""
     check: tuple[str, ...]
     """The arguments with which it checks its configuration; empty if it cannot."""
     announces: bool
@@ -85,7 +85,7 @@ class MessageProtocol(Protocol):
     """The arguments with which it prints its catalog; empty if it has none."""
 
     def is_record(self, line: bytes) -> bool:
-        """Return whether a program that was asked for something else prints its records instead. Raises as `understood`."""
+        """Return whether a line of another output is a record already. Raises as `understood`."""
         ...
 
     def schema(self, output: bytes) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ class MessageProtocol(Protocol):
         ...
 
     def understood(self, message: Mapping[str, Any]) -> Message | None:
-        """Return what a message means; None if nothing. Raises one of `NONSENSE` for what is no message."""
+        """Return the meaning of a message; None if it has none. Raises one of `NONSENSE` for other data."""
         ...
 
     def after(self, state: Any, new: Any, full: Collection[str]) -> Any:

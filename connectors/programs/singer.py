@@ -13,9 +13,9 @@ _TYPES = ("SCHEMA", "RECORD", "STATE", "ACTIVATE_VERSION", "BATCH")
 
 
 class Singer:
-    """Understands the programs of Singer, and scripts that print its messages whatever their arguments are.
+    """Understands the programs of Singer, and scripts that print its messages with any arguments.
 
-    `protocol`: singer-legacy gives the catalog as `--properties`, plain neither asks for one nor gives it.
+    `protocol`: singer-legacy gives the catalog as `--properties`, plain uses none.
     """
 
     announces = True
