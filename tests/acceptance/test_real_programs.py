@@ -25,7 +25,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from catchment.content.parsing import CODE
-from catchment.errors import SourceUnavailable
+from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.ledger import BackfillSelection
 from catchment.model import Priority, ReplayStage
 from catchment.runtime.process import alive
@@ -188,7 +188,7 @@ def test_tap_dbf(home: Home, tmp_path: Path) -> None:
     tells_its_story(tap, first, change, first - {"people/0"} | {"people/99"})
 
 
-def test_tap_dbf_that_finds_no_files_is_asked_about(home: Home, tmp_path: Path) -> None:
+def test_tap_dbf_that_finds_no_files_deletes_nothing(home: Home, tmp_path: Path) -> None:
     """Without a match it prints nothing and exits with 0."""
     tap = program("tap-dbf", home, tmp_path, fields={"people": {"key": ["ID"]}})
     tap.settings["config"] = {"path": str(tap.folder / "*.dbf")}
@@ -196,7 +196,7 @@ def test_tap_dbf_that_finds_no_files_is_asked_about(home: Home, tmp_path: Path) 
     write_dbf(tap.folder / "people.dbf", [(number, "Anna", "note") for number in range(40)])
     tap.sync()
     (tap.folder / "people.dbf").unlink()
-    with suppress(SourceUnavailable):
+    with pytest.raises(SourceInvalid, match="people: no stream of tap-dbf; it has none"):
         tap.sync()
     assert len(tap.documents()) == 40
 
