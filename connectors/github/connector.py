@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -32,6 +29,7 @@ from connectors.github.git.plain_shell import run
 from connectors.github.git.remote_repository import Remote
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
 from connectors.github.settings import GitHubSettings
+from connectors.own_folder import own_folder
 
 RepositoryListing = Code | Conversations | Releases
 """One part of one repository. No other listing reports items in its containers."""
@@ -201,23 +199,16 @@ class GitHub:
     def _copy(self, name: str) -> Clone | Mirror:
         if self._settings.clone is not None:
             return self._clone(self._settings.clone)
-        folder = self._own_folder() / f"{name.replace('/', '+')}.git"
+        folder = own_folder(self) / f"{name.replace('/', '+')}.git"
         return Mirror(folder, self._remote(name), self._max_bytes, self._seconds)
 
     def _clone(self, folder: Path) -> Clone:
-        return Clone(folder, self._own_folder() / "clone.read", self._seconds)
+        return Clone(folder, own_folder(self) / "clone.read", self._seconds)
 
     def _remote(self, name: str) -> Remote:
         names = self._settings.repositories
         alone = len(names) == 1 and not names[0].endswith("*") and not is_wiki(name)
         return Remote(self._settings.address, name, self, alone=alone)
-
-    def _own_folder(self) -> Path:
-        """Return the folder of this source; a temporary one if the engine has not set it."""
-        if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        return self.folder
 
 
 def _accepted(repositories: Sequence[Repository], known: Known) -> list[Repository]:

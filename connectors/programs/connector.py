@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +19,7 @@ from catchment.runtime import atomic_files
 from catchment.runtime.process import kill_in_environment
 from catchment.settings import Limits, Policy, SourceSettings
 from connectors.child_program import on_one_line
+from connectors.own_folder import own_folder
 from connectors.programs.airbyte import Airbyte
 from connectors.programs.calls import MOST_TOLD, ProgramCalls, end_of
 from connectors.programs.document import StreamFields, content_of
@@ -166,12 +164,10 @@ class Program:
         return self._records
 
     def _own_folder(self) -> Path:
-        """Return the folder of this source; a temporary one if the engine has not set it."""
-        if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.folder
+        """Return the folder of this source, which it makes."""
+        folder = own_folder(self)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
 
     @contextmanager
     def _run_folder(self) -> Iterator[ProgramCalls]:

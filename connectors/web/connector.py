@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -26,6 +23,7 @@ from catchment.errors import (
 from catchment.model import Change, Item, RawContent
 from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, RetryPolicy, SourceSettings
+from connectors.own_folder import own_folder
 from connectors.web import looks
 from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.feeds import FeedEntry
@@ -223,11 +221,7 @@ class WebConnector:
         raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
 
     def _store(self, name: str) -> ResponseStore:
-        """Return a part of the folder of this source; a temporary one if the engine has not set it."""
-        if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        return ResponseStore(self.folder / name)
+        return ResponseStore(own_folder(self) / name)
 
 
 def _described(seed: Seed) -> str:
