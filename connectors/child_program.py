@@ -17,11 +17,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from catchment.content.secret_masking import mask
 from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.runtime.process import kill_in_environment, memory_of_tree
 from catchment.settings import Strict
-from connectors.github.git.git import KILLED_WITH_PARENT, end
+from connectors.child_end import KILLED_WITH_PARENT, end
 
 PATHS = f"{Path.home()}/.local/bin:/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 """Where programs are looked for, and their PATH: not that of this process, which differs between terminal and service."""
@@ -131,7 +130,7 @@ class ChildProgram:
         """The last line of its log, after those that are errors, too, for an error message."""
         *before, last = self._last_lines or ("",)
         lines = (*(_TIME.sub("", line) for line in before if "error" in line.lower()), _TIME.sub("", last))
-        return _PATH.sub("…/", mask(" / ".join(lines)))[:_MOST_REASON_CHARACTERS]
+        return _PATH.sub("…/", masked_words(" / ".join(lines)))[:_MOST_REASON_CHARACTERS]
 
     def say(self, text: str) -> None:
         """Pass a line of its log on, without secrets and control characters, and remember it as the reason of a failure."""
@@ -143,7 +142,7 @@ class ChildProgram:
             self._last_lines.append(words)
         self._log_lines += 1
         if self._log_lines <= _MOST_LOG_LINES:
-            self._log(f"{LOGGED}{self.name}: {mask(words)[:_MOST_LOG_CHARACTERS]}")
+            self._log(f"{LOGGED}{self.name}: {masked_words(words)[:_MOST_LOG_CHARACTERS]}")
         elif self._log_lines == _MOST_LOG_LINES + 1:
             self._log(f"{LOGGED}{self.name}: more lines are not logged")
 
@@ -236,6 +235,13 @@ def running(
             os.killpg(process.pid, signal.SIGKILL)
         end(process)
         kill_in_environment("TMPDIR", str(folder))  # those that left its group
+
+
+def masked_words(text: str) -> str:
+    """Return a program's words without secrets."""
+    from catchment.content.secret_masking import mask  # 20 ms, which commands that run no program need not wait for
+
+    return mask(text)
 
 
 def on_one_line(text: str) -> str:

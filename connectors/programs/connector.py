@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from catchment.content.foreign_json import read_json
-from catchment.content.secret_masking import mask
 from catchment.contracts import Known, Manifest, Parse, parse_here
 from catchment.errors import SourceInvalid, SourceUnavailable, StillChanging, Vanished
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Upsert, count
 from catchment.runtime import atomic_files
 from catchment.runtime.process import kill_in_environment
 from catchment.settings import Limits, Policy, SourceSettings
-from connectors.child_program import on_one_line
+from connectors.child_program import masked_words, on_one_line
 from connectors.own_folder import own_folder
 from connectors.programs.airbyte import Airbyte
 from connectors.programs.calls import MOST_TOLD, ProgramCalls, end_of
@@ -67,9 +66,8 @@ class Program:
         return Program, (self.configured,)
 
     def scopes(self) -> Mapping[str, str]:
-        return {
-            self._scope: f"all that `{mask(shlex.join(self.configured.command))}` does: it can read and send what you can"
-        }
+        command = masked_words(shlex.join(self.configured.command))
+        return {self._scope: f"all that `{command}` does: it can read and send what you can"}
 
     def scope_of(self, locator: str) -> str:
         del locator

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from catchment.errors import Reason, SourceInvalid, SourceUnavailable
+from connectors.child_end import KILLED_WITH_PARENT, end
 
 ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -33,17 +31,9 @@ ENVIRONMENT: Mapping[str, str] = {
 
 COMMAND = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
 
-KILLED_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
-"""Kills git when the thread that started it ends, even if this process is killed.
-
-Not for a git that outlives the thread.
-"""
-
 SECONDS = 60.0
 """Default time limit of a query, and limit without output of a streaming command."""
 _TIDY_SECONDS = 3_600.0
-END_SECONDS = 5.0
-"""Wait for a killed process. A process blocked by an unresponsive disk remains until the disk responds."""
 
 _COMMIT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 _CONFIG = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
@@ -146,18 +136,3 @@ def start(command: Sequence[str], added: Mapping[str, str], *, own_group: bool =
         )
     except FileNotFoundError:
         raise SourceInvalid(_NO_GIT) from None
-
-
-def end(process: subprocess.Popen[bytes], *, own_group: bool = False) -> None:
-    """Kill a process if it is running; with its children if it has its own process group."""
-    if process.poll() is None:
-        if own_group:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(END_SECONDS)

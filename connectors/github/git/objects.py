@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from catchment.errors import SourceUnavailable
+from connectors.child_end import end
 from connectors.folders.file import to_locator, to_path
-from connectors.github.git.git import COMMAND, SECONDS, Stalled, create_empty, end, run, start
+from connectors.github.git.git import COMMAND, SECONDS, Stalled, create_empty, run, start
 
 MAX_FILES = 1_000_000
 """No repository in real use has as many; a malicious one of a few kilobytes can claim to."""

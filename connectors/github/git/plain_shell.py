@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from catchment.contracts import MOST_OUTPUT, Ended
-from connectors.github.git.git import END_SECONDS, end
+from connectors.child_end import END_SECONDS, end
 
 _PIECE = 1 << 16
 

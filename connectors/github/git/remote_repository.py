@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from catchment.contracts import Ended, Shell
 from catchment.errors import AccessDenied, LoginFailed, RateLimited, SourceError, SourceUnavailable
 from catchment.pacing import Pace
-from connectors.github.git.git import COMMAND, ENVIRONMENT, KILLED_WITH_PARENT
+from connectors.child_end import KILLED_WITH_PARENT
+from connectors.github.git.git import COMMAND, ENVIRONMENT
 from connectors.github.git.objects import Damaged
 
 _TOKEN = "CATCHMENT_GIT_TOKEN"
