@@ -97,9 +97,9 @@ def _from_the_top(reference: str) -> str:
     return reference
 
 
-SecretReference = Annotated[
-    str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$"), AfterValidator(_from_the_top)
-]
+REFERENCE = r"^(env|file|keyring|block):.+$"
+"""Pattern of a reference to a secret."""
+SecretReference = Annotated[str, StringConstraints(pattern=REFERENCE), AfterValidator(_from_the_top)]
 """`env:VARIABLE`, `file:PATH` (absolute, mode 0600), `keyring:service/user` or `block:NAME`."""
 
 

@@ -142,8 +142,7 @@ class RcloneRemote(Listing):
 
     def why_not(self, path: str) -> str | None:
         """Return why a path is excluded, as a phrase for messages; None if it is included."""
-        steps = accumulate(path.split("/"), "{}/{}".format)
-        return next(filter(None, (self._layer.why_not(step, folder=step != path) for step in steps)), None)
+        return self._layer.why_not_below(path)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the files. Of a storage that reads a file to hash it, only new and changed files are hashed."""

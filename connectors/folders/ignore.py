@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -129,6 +130,12 @@ class Layer:
 
     def _is_hidden(self, name: str) -> bool:
         return name.startswith(".") and (not self.rules.hidden or name in _NEVER)
+
+    def why_not_below(self, path: str, folder: str = "") -> str | None:
+        """Return why a path below a folder is excluded, by its name or that of a folder between; None if it is included."""
+        steps = accumulate(path.split("/"), "{}/{}".format)
+        reasons = (self.why_not(f"{folder}{step}", folder=step != path) for step in steps)
+        return next(filter(None, reasons), None)
 
     def why_not(self, path: str, *, folder: bool) -> str | None:
         """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included.

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 
 from catchment.content.parts.containers import MOST_BYTES, is_list
@@ -117,9 +116,7 @@ class FolderTree:
         layer = replace(layer, include=parse_patterns(()))
 
         def why_not(address: str) -> str | None:
-            steps = [*accumulate(address.split("/"), "{}/{}".format)]
-            reasons = (layer.why_not(f"{path}{PARTS}{step}", folder=step != address) for step in steps)
-            return next(filter(None, reasons), None)
+            return layer.why_not_below(address, f"{path}{PARTS}")
 
         return why_not
 

@@ -16,14 +16,13 @@ from pydantic import Field, field_validator, model_validator
 from catchment.errors import BadInput
 from catchment.model import leaves
 from catchment.runtime.secret_references import resolve
-from catchment.settings import SecretReference, SourceSettings, expanded
+from catchment.settings import REFERENCE, SecretReference, SourceSettings, expanded
 from connectors.child_program import PATHS, ProgramLimits
 from connectors.programs.document import StreamFields
 
 _SECRET = re.compile(
     r"(?:passw(?:or)?d|passphrase|secret|token|api_?key|(?:private|access)_?key|credentials?(?:_json)?)$", re.IGNORECASE
 )
-_REFERENCE = re.compile(r"(?:env|file|keyring|block):.")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = re.compile(r"PATH|HOME|LANG|TMPDIR|(?:LD|DYLD)_.*|PYTHON.*|BASH_ENV|ENV|IFS")
 
@@ -88,7 +87,7 @@ class ProgramSettings(SourceSettings):
     @property
     def variables(self) -> dict[str, str]:
         """The variables of the environment, with their secrets. Raises LoginFailed if one cannot be read."""
-        return {name: resolve(text) if _REFERENCE.match(text) else text for name, text in self.environment.items()}
+        return {name: resolve(text) if re.match(REFERENCE, text) else text for name, text in self.environment.items()}
 
     @field_validator("command")
     @classmethod
@@ -121,7 +120,7 @@ class ProgramSettings(SourceSettings):
             if isinstance(value, str) and value and _SECRET.search(key.rpartition(".")[2]):
                 raise ValueError(f"config.{key}: a secret; store it elsewhere, and write secrets.{key}=env:VARIABLE")
         for name, value in self.environment.items():
-            if _SECRET.search(name) and not _REFERENCE.match(value):
+            if _SECRET.search(name) and not re.match(REFERENCE, value):
                 raise ValueError(
                     f"environment.{name}: a secret; store it elsewhere, and write env:VARIABLE or file:PATH"
                 )

@@ -177,22 +177,25 @@ def test_any_value_in_any_field_of_a_message(
     fuzzed()
 
 
-def printed(value: Any) -> Generator[Checkpoint, None, bytes]:
-    yield Checkpoint()
-    return json.dumps(value).encode()
+def calls_of(protocol: MessageProtocol, value: Any) -> ProgramCalls:
+    """Return the calls of a program that prints this value."""
+
+    def printed(*_arguments: Any, **_named: Any) -> Generator[Checkpoint, None, bytes]:
+        yield Checkpoint()
+        return json.dumps(value).encode()
+
+    calls = ProgramCalls.__new__(ProgramCalls)
+    calls._settings, calls._protocol = ProgramSettings(command=("/bin/true",)), protocol
+    calls._printed = printed  # type: ignore[method-assign]
+    return calls
 
 
 @pytest.mark.parametrize(("protocol", "catalog"), CATALOGS)
 def test_any_value_in_any_field_of_a_catalog(protocol: MessageProtocol, catalog: Any, tmp_path: Path) -> None:
-    settings = ProgramSettings(command=("/bin/true",))
-
     @given(altered(catalog))
     def fuzzed(drawn: Any) -> None:
-        calls = ProgramCalls.__new__(ProgramCalls)
-        calls._settings, calls._protocol = settings, protocol
-        calls._printed = lambda *_arguments, **_named: printed(drawn)  # type: ignore[method-assign]
         try:
-            streams = end_of(calls.catalog()) or {}
+            streams = end_of(calls_of(protocol, drawn).catalog()) or {}
         except SourceError:
             return
         assert all(isinstance(name, str) for name in streams)
@@ -203,15 +206,10 @@ def test_any_value_in_any_field_of_a_catalog(protocol: MessageProtocol, catalog:
 
 @pytest.mark.parametrize(("protocol", "about"), SPECIFICATIONS)
 def test_any_value_in_any_field_of_a_specification(protocol: MessageProtocol, about: Any) -> None:
-    settings = ProgramSettings(command=("/bin/true",))
-
     @given(altered(about))
     def fuzzed(drawn: Any) -> None:
-        calls = ProgramCalls.__new__(ProgramCalls)
-        calls._settings, calls._protocol = settings, protocol
-        calls._printed = lambda *_arguments, **_named: printed(drawn)  # type: ignore[method-assign]
         try:
-            calls.require_configuration()
+            calls_of(protocol, drawn).require_configuration()
         except SourceError as error:
             assert str(error).isprintable()
 
